@@ -1,0 +1,31 @@
+# heed_kernels(TARGET SOURCE...) compiles each kernel source once for every instruction set, each in a translation unit
+# of its own, so that they build in parallel and rebuild alone.
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(heed_default_isas baseline avx2 avx512)
+else()
+  set(heed_default_isas baseline)
+endif()
+set(HEED_ISAS "${heed_default_isas}" CACHE STRING
+    "instruction sets to build kernels for: baseline, avx2, avx512 (avx512 needs avx2)")
+
+function(heed_kernels target)
+  foreach(isa ${HEED_ISAS})
+    if(isa STREQUAL "avx512")
+      set(hwy_target HWY_AVX3)
+    elseif(isa STREQUAL "avx2")
+      set(hwy_target HWY_AVX2)
+    elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+      set(hwy_target HWY_SSE4)
+    else()
+      set(hwy_target HWY_STATIC_TARGET)
+    endif()
+    string(TOUPPER "HEED_HAS_${isa}" definition)
+    target_compile_definitions(${target} PRIVATE ${definition})
+    foreach(source ${ARGN})
+      string(REPLACE ".cpp" ".${isa}.cpp" unit "${CMAKE_CURRENT_BINARY_DIR}/kernels/${source}")
+      file(CONFIGURE OUTPUT "${unit}" CONTENT "#define HEED_TARGET @hwy_target@\n#include \"@source@\"\n" @ONLY)
+      target_sources(${target} PRIVATE "${unit}")
+    endforeach()
+  endforeach()
+endfunction()

@@ -1,0 +1,46 @@
+// Rng: random numbers by counter. The value at (seed, counter) is the same on every machine, thread and path.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+namespace heed {
+
+class Rng {
+ public:
+  explicit Rng(uint64_t seed) : seed_(mix(seed + kStep)) {}
+
+  // 64 random bits for a counter (Steele, Lea and Flood's SplitMix64 finaliser, keyed by the seed).
+  uint64_t bits(uint64_t counter) const { return mix(seed_ ^ mix(counter * kStep + kStep)); }
+
+  // Uniform in [0, 1), 24 bits.
+  float uniform(uint64_t counter) const { return static_cast<float>(bits(counter) >> 40) * 0x1p-24F; }
+
+  // Normal, mean 0 and variance 1 (Box and Muller).
+  float normal(uint64_t counter) const {
+    const uint64_t random = bits(counter);
+    const double radius = std::sqrt(-2.0 * std::log((static_cast<double>(random >> 32) + 1.0) * 0x1p-32));
+    const double angle = static_cast<double>(random & 0xffffffffU) * (0x1p-31 * 3.14159265358979323846);
+    return static_cast<float>(radius * std::cos(angle));
+  }
+
+  // Fills with normal values of counters 0, 1, …
+  void fill_normal(std::span<float> values, float deviation = 1.0F) const {
+    uint64_t counter = 0;
+    for (float& value : values) value = deviation * normal(counter++);
+  }
+
+ private:
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15ULL;
+
+  static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+  }
+
+  uint64_t seed_;
+};
+
+}  // namespace heed

@@ -1,0 +1,47 @@
+// Shapes: sizes of each dimension, printed as [2, 3].
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace heed {
+
+template <int N>
+using Shape = std::array<int64_t, N>;
+
+// "[2, 3, 4]", as errors and plans print it.
+template <class Sizes>
+std::string to_text(const Sizes& sizes) {
+  std::string text = "[";
+  bool first = true;
+  for (const int64_t size : sizes) {
+    if (!first) text += ", ";
+    text += std::to_string(size);
+    first = false;
+  }
+  return text + "]";
+}
+
+// Number of elements; 1 for rank 0.
+template <class Sizes>
+int64_t element_count(const Sizes& sizes) {
+  int64_t count = 1;
+  for (const int64_t size : sizes) count *= size;
+  return count;
+}
+
+// Row-major strides, in elements: the last dimension is contiguous.
+template <int N>
+Shape<N> contiguous_strides(const Shape<N>& shape) {
+  Shape<N> strides{};
+  int64_t step = 1;
+  for (int i = N - 1; i >= 0; --i) {
+    strides[static_cast<size_t>(i)] = step;
+    step *= shape[static_cast<size_t>(i)];
+  }
+  return strides;
+}
+
+}  // namespace heed

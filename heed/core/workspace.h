@@ -1,0 +1,29 @@
+// Workspace: scratch memory that a caller keeps across calls, so that calls after the first allocate nothing.
+#pragma once
+
+#include "heed/core/memory.h"
+
+namespace heed {
+
+// Grows when a call needs more than it holds and keeps what it has. One workspace serves one call at a time.
+class Workspace {
+ public:
+  // At least `count` floats on a cache-line boundary, contents unspecified; valid until the next call.
+  float* floats(size_t count) {
+    if (count > capacity_) {
+      memory_.reset();
+      capacity_ = 0;
+      memory_ = allocate_aligned<float>(count);
+      capacity_ = count;
+    }
+    return memory_.get();
+  }
+
+  size_t capacity_bytes() const { return capacity_ * sizeof(float); }
+
+ private:
+  AlignedArray<float> memory_;
+  size_t capacity_ = 0;
+};
+
+}  // namespace heed

@@ -1,0 +1,23 @@
+// The one place that chooses between the instruction sets of a kernel. Internal: used by the library's sources only.
+#pragma once
+
+#include <utility>
+
+#include "heed/simd/isa.h"
+
+namespace heed {
+
+// Calls f.operator()<isa>() for the instruction set in use. Kernels are templates on Isa whose specialisations are
+// compiled one translation unit an instruction set (heed/simd/target.h). HEED_HAS_* come from cmake/kernels.cmake.
+template <class F>
+decltype(auto) dispatch(F&& f) {
+#if defined(HEED_HAS_AVX512)
+  if (isa() == Isa::avx512) return std::forward<F>(f).template operator()<Isa::avx512>();
+#endif
+#if defined(HEED_HAS_AVX2)
+  if (isa() == Isa::avx2) return std::forward<F>(f).template operator()<Isa::avx2>();
+#endif
+  return std::forward<F>(f).template operator()<Isa::baseline>();
+}
+
+}  // namespace heed

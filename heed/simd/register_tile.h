@@ -1,0 +1,115 @@
+// The register tile: the one inner loop that matmul and attention share. Kernel sources only (heed/simd/target.h).
+//
+// A tile holds R rows × C vectors of sums in registers. accumulate() adds, for k = 0 … depth-1 in this order,
+//     sum[r][c] = fma(a[r · a_row + k · a_step], b[k · b_step + c · lanes …], sum[r][c]):
+// each element is one chain of fused multiply-adds over k, so its bits depend on nothing but its own row of `a` and
+// column of `b`: not on R, C, the other rows or the vector width.
+#pragma once
+
+#include <cstdint>
+
+#include "heed/simd/target.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FloatTag = hn::ScalableTag<float>;
+using Vector = hn::Vec<FloatTag>;
+inline constexpr FloatTag kFloats{};
+inline constexpr int kLanes = HWY_LANES(float);
+
+// 32 vector registers on AVX-512, else 16. Rows that keep both multiply-add units busy, for a tile of C vectors: R·C
+// sums, C vectors of b and one of a fit the registers, and R·C covers the latency of two units (at least 8).
+inline constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
+inline constexpr int kMostTileVectors = kManyRegisters ? 4 : 2;
+
+template <int C>
+inline constexpr int kTileRows = kManyRegisters ? (C == 1 ? 16 : C == 2 ? 12 : C == 3 ? 8 : 6) : (C == 1 ? 12 : 6);
+
+// A row stride known to the compiler.
+struct UnitStride {
+  constexpr operator int64_t() const { return 1; }
+};
+
+template <int R, int C>
+struct RegisterTile {
+  Vector sum[R][C];
+
+  HWY_INLINE void set_zero() {
+    fill([](int, int) HWY_ATTR { return hn::Zero(kFloats); });
+  }
+
+  // Every row r starts at start(r, c).
+  template <class Start>
+  HWY_INLINE void fill(Start start) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) sum[r][c] = start(r, c);
+    }
+  }
+
+  HWY_INLINE void load(const float* from, int64_t row_step) {
+    fill([=](int r, int c) HWY_ATTR { return hn::LoadU(kFloats, from + r * row_step + c * kLanes); });
+  }
+
+  HWY_INLINE void store(float* to, int64_t row_step) const {
+    for_each([=](int r, int c, Vector value) HWY_ATTR { hn::StoreU(value, kFloats, to + r * row_step + c * kLanes); });
+  }
+
+  // to += tile
+  HWY_INLINE void add_to(float* to, int64_t row_step) const {
+    for_each([=](int r, int c, Vector value) HWY_ATTR {
+      float* at = to + r * row_step + c * kLanes;
+      hn::StoreU(hn::Add(hn::LoadU(kFloats, at), value), kFloats, at);
+    });
+  }
+
+  // visit(r, c, sum) for each vector of sums, row by row.
+  template <class Visit>
+  HWY_INLINE void for_each(Visit visit) const {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) visit(r, c, sum[r][c]);
+    }
+  }
+
+  template <class RowStride>
+  HWY_INLINE void accumulate(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const float* HWY_RESTRICT b,
+                             int64_t b_step, int64_t depth) {
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < depth; ++k) {
+      Vector column[C];
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) column[c] = hn::LoadU(kFloats, b + c * kLanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        const Vector row = hn::Set(kFloats, a[r * a_row]);
+#pragma GCC unroll 4
+        for (int c = 0; c < C; ++c) sum[r][c] = hn::MulAdd(row, column[c], sum[r][c]);
+      }
+      a += a_step;
+      b += b_step;
+    }
+  }
+};
+
+// Calls visit.operator()<R>(first_row) for tiles of kTileRows<C> rows, then 4, 2 and 1, until `rows` are covered.
+template <int C, class Visit>
+HWY_INLINE void for_each_row_tile(int64_t rows, Visit visit) {
+  constexpr int kFull = kTileRows<C>;
+  int64_t row = 0;
+  for (; row + kFull <= rows; row += kFull) visit.template operator()<kFull>(row);
+  for (; row + 4 <= rows; row += 4) visit.template operator()<4>(row);
+  if (row + 2 <= rows) {
+    visit.template operator()<2>(row);
+    row += 2;
+  }
+  if (row < rows) visit.template operator()<1>(row);
+}
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,24 @@
+// Included first by every kernel source. A kernel source is compiled once for each instruction set, in a
+// translation unit of its own (cmake/kernels.cmake defines HEED_TARGET): they build in parallel, and no AVX code can
+// leak into functions that the linker shares, because Highway gives each function its target by attribute.
+#pragma once
+
+#include <hwy/detect_targets.h>
+#undef HWY_TARGET
+#define HWY_TARGET HEED_TARGET
+#include <hwy/highway.h>
+
+#include "heed/simd/isa.h"
+
+namespace heed {
+
+// The instruction set this translation unit is compiled for.
+#if HWY_TARGET == HWY_AVX3
+inline constexpr Isa kTargetIsa = Isa::avx512;
+#elif HWY_TARGET == HWY_AVX2
+inline constexpr Isa kTargetIsa = Isa::avx2;
+#else
+inline constexpr Isa kTargetIsa = Isa::baseline;
+#endif
+
+}  // namespace heed
