@@ -1,0 +1,138 @@
+// Mask: a value that answers "may query i see key j". Never a bare bool array: `keep` and `block` are different names.
+//
+//     Mask m = Mask::causal() & Mask::lengths({7, 5});
+//
+// Letters as everywhere: B batch, H query heads, Tq and Tk query and key length.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/core/view.h"
+
+namespace heed {
+
+// Where the queries stand among the keys: query i has position offset + i, key j has position j.
+class QueryPositions {
+ public:
+  // Not stated: right only where Tq == Tk (offset 0); an Error elsewhere.
+  QueryPositions() = default;
+  // Offset 0: the first query stands at the first key.
+  static QueryPositions top_left();
+  // Offset Tk - Tq: the last query stands at the last key, as in a cache.
+  static QueryPositions bottom_right();
+  // One offset for all items, or one for each item of the batch.
+  static QueryPositions from(int64_t offset);
+  static QueryPositions from(std::vector<int64_t> offsets);
+
+ private:
+  friend class Mask;
+  enum class Kind { unstated, top_left, bottom_right, given };
+  Kind kind_ = Kind::unstated;
+  std::vector<int64_t> offsets_;
+};
+
+// The sizes a mask is asked about.
+struct MaskSizes {
+  int64_t batch = 0;
+  int64_t heads = 0;
+  int64_t t_q = 0;
+  int64_t t_k = 0;
+};
+
+// Keys begin … end-1.
+struct KeyRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Queries [q_begin, q_end) and keys [k_begin, k_end) of one item: a document, or the whole item. Queries of a segment
+// see no key outside it.
+struct Segment {
+  int64_t q_begin = 0;
+  int64_t q_end = 0;
+  int64_t k_begin = 0;
+  int64_t k_end = 0;
+};
+
+class Mask {
+ public:
+  static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+  // Every key is visible.
+  Mask() = default;
+
+  // Visible when the key's position <= the query's position.
+  static Mask causal(QueryPositions positions = {});
+  // Visible when position - left <= key's position <= position + right. kUnlimited leaves a side open.
+  static Mask window(int64_t left, int64_t right, QueryPositions positions = {});
+  // Item b sees keys 0 … lengths[b]-1. One length a batch item.
+  static Mask lengths(std::vector<int64_t> lengths);
+  // Packed rows: keys starts[n] … starts[n+1]-1 are document n; a query belongs to the document that its position is
+  // in, and sees no other. One list of starts for all items, or one an item; each begins with 0 and rises.
+  static Mask documents(std::vector<int64_t> starts, QueryPositions positions = {});
+  static Mask documents(std::vector<std::vector<int64_t>> starts, QueryPositions positions = {});
+  // true = may see (keep), true = may not see (block). Shapes [Tq,Tk], [B,Tq,Tk] or [B or 1, H or 1, Tq, Tk]. The
+  // values are not copied: they must outlive the mask.
+  static Mask keep(View<const bool, 2> visible);
+  static Mask keep(View<const bool, 3> visible);
+  static Mask keep(View<const bool, 4> visible);
+  static Mask block(View<const bool, 2> hidden);
+  static Mask block(View<const bool, 3> hidden);
+  static Mask block(View<const bool, 4> hidden);
+
+  // Visible where both say so. Both may not have documents.
+  friend Mask operator&(Mask a, const Mask& b);
+
+  // Throws an Error that names `function` unless the mask fits the sizes.
+  void check_fits(const char* function, const MaskSizes& sizes) const;
+
+  // May query q of head h of item b see key k? The definition that everything else agrees with.
+  bool visible(const MaskSizes& sizes, int64_t b, int64_t h, int64_t q, int64_t k) const;
+
+  // The exact number of visible (b, h, q, k).
+  int64_t visible_pairs(const MaskSizes& sizes) const;
+
+  // The keys that everything but the dense parts lets query q of item b see; empty ranges are {x, x}.
+  KeyRange key_range(const MaskSizes& sizes, int64_t b, int64_t q) const;
+
+  // The documents of item b, or one segment for the whole item. Queries that belong to no document are in no segment.
+  void append_segments(const MaskSizes& sizes, int64_t b, std::vector<Segment>& segments) const;
+
+  // A dense part: bytes[b][h][q][k] != 0 means `keep`.
+  struct Dense {
+    View<const bool, 4> values;  // sizes 1 where it is the same for all
+    bool keep = true;
+
+    const bool* row(int64_t b, int64_t h, int64_t q) const {
+      return &values(values.size(0) == 1 ? 0 : b, values.size(1) == 1 ? 0 : h, q, 0);
+    }
+  };
+  const std::vector<Dense>& dense() const { return dense_; }
+
+  // True when the mask hides nothing whatever the sizes.
+  bool is_none() const { return bands_.empty() && lengths_.empty() && documents_.empty() && dense_.empty(); }
+
+  // "causal & lengths", as plans print it; "none" for no mask.
+  std::string description() const;
+
+ private:
+  // Causal and window: position - left <= key <= position + right.
+  struct Band {
+    int64_t left = kUnlimited;
+    int64_t right = kUnlimited;
+    QueryPositions positions;
+    std::string name;
+  };
+
+  std::vector<Band> bands_;
+  std::vector<std::vector<int64_t>> lengths_;    // one inner list a lengths part, [B]
+  std::vector<std::vector<int64_t>> documents_;  // one list, or one an item
+  QueryPositions document_positions_;
+  std::vector<Dense> dense_;
+};
+
+}  // namespace heed
