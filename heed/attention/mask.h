@@ -5,15 +5,23 @@
 // Letters as everywhere: B batch, H query heads, Tq and Tk query and key length.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "heed/core/view.h"
 
 namespace heed {
+
+// The sizes a mask is asked about.
+struct MaskSizes {
+  int64_t batch = 0;
+  int64_t heads = 0;
+  int64_t t_q = 0;
+  int64_t t_k = 0;
+};
 
 // Where the queries stand among the keys: query i has position offset + i, key j has position j.
 class QueryPositions {
@@ -28,25 +36,35 @@ class QueryPositions {
   static QueryPositions from(int64_t offset);
   static QueryPositions from(std::vector<int64_t> offsets);
 
+  // Throws an Error that names `function` and `part` unless the positions are stated for these sizes.
+  void check_fits(const char* function, const char* part, const MaskSizes& sizes) const;
+
+  // The offset of item b.
+  int64_t offset(const MaskSizes& sizes, int64_t b) const;
+
  private:
-  friend class Mask;
+  static constexpr int64_t kMostPosition = int64_t{1} << 40;
   enum class Kind { unstated, top_left, bottom_right, given };
   Kind kind_ = Kind::unstated;
   std::vector<int64_t> offsets_;
 };
 
-// The sizes a mask is asked about.
-struct MaskSizes {
-  int64_t batch = 0;
-  int64_t heads = 0;
-  int64_t t_q = 0;
-  int64_t t_k = 0;
-};
-
-// Keys begin … end-1.
+// Keys begin … end-1; nothing when end <= begin.
 struct KeyRange {
   int64_t begin = 0;
   int64_t end = 0;
+};
+
+// The keys that one item's queries may see, but for dense parts: for query q, keys
+//     max(begin, q + begin_shift) … min(end, q + end_shift) - 1.
+// Causal, windows and lengths all have this form, and so has every `&` of them.
+struct KeyRangeRule {
+  int64_t begin = 0;
+  int64_t begin_shift = std::numeric_limits<int64_t>::min() / 2;
+  int64_t end = 0;
+  int64_t end_shift = std::numeric_limits<int64_t>::max() / 2;
+
+  KeyRange at(int64_t q) const { return {std::max(begin, q + begin_shift), std::min(end, q + end_shift)}; }
 };
 
 // Queries [q_begin, q_end) and keys [k_begin, k_end) of one item: a document, or the whole item. Queries of a segment
@@ -96,13 +114,16 @@ class Mask {
   // The exact number of visible (b, h, q, k).
   int64_t visible_pairs(const MaskSizes& sizes) const;
 
-  // The keys that everything but the dense parts lets query q of item b see; empty ranges are {x, x}.
-  KeyRange key_range(const MaskSizes& sizes, int64_t b, int64_t q) const;
+  // What everything but documents and dense parts lets item b see.
+  KeyRangeRule key_range_rule(const MaskSizes& sizes, int64_t b) const;
 
-  // The documents of item b, or one segment for the whole item. Queries that belong to no document are in no segment.
-  void append_segments(const MaskSizes& sizes, int64_t b, std::vector<Segment>& segments) const;
+  // How many segments item b has: its documents, or 1.
+  int64_t segment_count(int64_t b) const;
 
-  // A dense part: bytes[b][h][q][k] != 0 means `keep`.
+  // Document n of item b, or the whole item. Queries that stand before the first key belong to no document.
+  Segment segment(const MaskSizes& sizes, int64_t b, int64_t n) const;
+
+  // A dense part.
   struct Dense {
     View<const bool, 4> values;  // sizes 1 where it is the same for all
     bool keep = true;
@@ -127,6 +148,9 @@ class Mask {
     QueryPositions positions;
     std::string name;
   };
+
+  static Mask from_dense(View<const bool, 4> values, bool keep);
+  const std::vector<int64_t>& starts(int64_t b) const;
 
   std::vector<Band> bands_;
   std::vector<std::vector<int64_t>> lengths_;    // one inner list a lengths part, [B]

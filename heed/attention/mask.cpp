@@ -1,0 +1,257 @@
+#include "heed/attention/mask.h"
+
+#include "heed/core/error.h"
+
+namespace heed {
+namespace {
+
+// Offset of the queries of item b. check_fits() has refused what cannot be answered.
+int64_t offset_of(const std::vector<int64_t>& offsets, int64_t b) {
+  return offsets[offsets.size() == 1 ? 0 : static_cast<size_t>(b)];
+}
+
+// a + b for b far from the limits, where a may be kUnlimited.
+int64_t add_saturating(int64_t a, int64_t b) {
+  constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 2;
+  return a >= kFar ? kFar : std::min(a + b, kFar);
+}
+
+template <int N>
+View<const bool, 4> with_leading_ones(View<const bool, N> values) {
+  Shape<4> shape{1, 1, 1, 1};
+  Shape<4> strides{};
+  // [Tq,Tk] and [B,Tq,Tk] lack the heads.
+  for (int i = 0; i < N; ++i) {
+    const auto to = static_cast<size_t>(N == 3 && i == 0 ? 0 : i + 4 - N);
+    shape[to] = values.size(i);
+    strides[to] = values.stride(i);
+  }
+  return {values.data(), shape, strides};
+}
+
+}  // namespace
+
+QueryPositions QueryPositions::top_left() {
+  QueryPositions positions;
+  positions.kind_ = Kind::top_left;
+  return positions;
+}
+
+QueryPositions QueryPositions::bottom_right() {
+  QueryPositions positions;
+  positions.kind_ = Kind::bottom_right;
+  return positions;
+}
+
+QueryPositions QueryPositions::from(int64_t offset) { return from(std::vector<int64_t>{offset}); }
+
+QueryPositions QueryPositions::from(std::vector<int64_t> offsets) {
+  QueryPositions positions;
+  positions.kind_ = Kind::given;
+  positions.offsets_ = std::move(offsets);
+  return positions;
+}
+
+void QueryPositions::check_fits(const char* function, const char* part, const MaskSizes& sizes) const {
+  if (kind_ == Kind::unstated) {
+    check(sizes.t_q == sizes.t_k, function, part, " with Tq = ", sizes.t_q, " and Tk = ", sizes.t_k,
+          " needs the queries' positions: give QueryPositions::bottom_right(), top_left() or from(offset)");
+  }
+  if (kind_ != Kind::given) return;
+  const auto count = static_cast<int64_t>(offsets_.size());
+  check(count == 1 || count == sizes.batch, function, part, " has ", count, " offsets for a batch of ", sizes.batch,
+        "; give one, or one for each item");
+  for (const int64_t offset : offsets_) {
+    check(offset >= -kMostPosition && offset <= kMostPosition, function, part, " has an offset of ", offset,
+          "; it must be within ±", kMostPosition);
+  }
+}
+
+int64_t QueryPositions::offset(const MaskSizes& sizes, int64_t b) const {
+  if (kind_ == Kind::given) return offset_of(offsets_, b);
+  return kind_ == Kind::bottom_right ? sizes.t_k - sizes.t_q : 0;
+}
+
+Mask Mask::causal(QueryPositions positions) {
+  Mask mask;
+  mask.bands_.push_back({kUnlimited, 0, std::move(positions), "causal"});
+  return mask;
+}
+
+Mask Mask::window(int64_t left, int64_t right, QueryPositions positions) {
+  check(left >= 0 && right >= 0, "Mask::window", "left = ", left, ", right = ", right,
+        "; both must be 0 or more (Mask::kUnlimited leaves a side open)");
+  const auto side = [](int64_t n) { return n == kUnlimited ? std::string("all") : std::to_string(n); };
+  Mask mask;
+  mask.bands_.push_back({left, right, std::move(positions), "window(" + side(left) + ", " + side(right) + ")"});
+  return mask;
+}
+
+Mask Mask::lengths(std::vector<int64_t> lengths) {
+  Mask mask;
+  mask.lengths_.push_back(std::move(lengths));
+  return mask;
+}
+
+Mask Mask::documents(std::vector<int64_t> starts, QueryPositions positions) {
+  return documents(std::vector<std::vector<int64_t>>{std::move(starts)}, std::move(positions));
+}
+
+Mask Mask::documents(std::vector<std::vector<int64_t>> starts, QueryPositions positions) {
+  check(!starts.empty(), "Mask::documents", "no list of starts");
+  for (const std::vector<int64_t>& list : starts) {
+    check(!list.empty() && list.front() == 0, "Mask::documents", "starts ", to_text(list),
+          " must begin with 0, the first key");
+    for (size_t i = 1; i < list.size(); ++i) {
+      check(list[i] > list[i - 1], "Mask::documents", "starts ", to_text(list), " are out of order: ", list[i],
+            " comes after ", list[i - 1], ", but each document must begin after the one before it");
+    }
+  }
+  Mask mask;
+  mask.documents_ = std::move(starts);
+  mask.document_positions_ = std::move(positions);
+  return mask;
+}
+
+Mask Mask::from_dense(View<const bool, 4> values, bool keep) {
+  Mask mask;
+  mask.dense_.push_back({values, keep});
+  return mask;
+}
+
+Mask Mask::keep(View<const bool, 2> visible) { return from_dense(with_leading_ones(visible), true); }
+Mask Mask::keep(View<const bool, 3> visible) { return from_dense(with_leading_ones(visible), true); }
+Mask Mask::keep(View<const bool, 4> visible) { return from_dense(visible, true); }
+Mask Mask::block(View<const bool, 2> hidden) { return from_dense(with_leading_ones(hidden), false); }
+Mask Mask::block(View<const bool, 3> hidden) { return from_dense(with_leading_ones(hidden), false); }
+Mask Mask::block(View<const bool, 4> hidden) { return from_dense(hidden, false); }
+
+Mask operator&(Mask a, const Mask& b) {
+  check(a.documents_.empty() || b.documents_.empty(), "Mask::operator&",
+        "both masks have documents; give the starts of all documents to one of them");
+  a.bands_.insert(a.bands_.end(), b.bands_.begin(), b.bands_.end());
+  a.lengths_.insert(a.lengths_.end(), b.lengths_.begin(), b.lengths_.end());
+  a.dense_.insert(a.dense_.end(), b.dense_.begin(), b.dense_.end());
+  if (!b.documents_.empty()) {
+    a.documents_ = b.documents_;
+    a.document_positions_ = b.document_positions_;
+  }
+  return a;
+}
+
+void Mask::check_fits(const char* function, const MaskSizes& sizes) const {
+  for (const Band& band : bands_) band.positions.check_fits(function, band.name.c_str(), sizes);
+  for (const std::vector<int64_t>& list : lengths_) {
+    check(static_cast<int64_t>(list.size()) == sizes.batch, function, "mask has ", list.size(),
+          " lengths for a batch of ", sizes.batch, "; give one for each item");
+    for (const int64_t length : list) {
+      check(length >= 0 && length <= sizes.t_k, function, "mask has a length of ", length, " but there are Tk = ",
+            sizes.t_k, " keys; lengths must be in 0 … Tk");
+    }
+  }
+  if (!documents_.empty()) {
+    document_positions_.check_fits(function, "documents", sizes);
+    const auto count = static_cast<int64_t>(documents_.size());
+    check(count == 1 || count == sizes.batch, function, "mask has ", count, " lists of documents for a batch of ",
+          sizes.batch, "; give one, or one for each item");
+    for (const std::vector<int64_t>& list : documents_) {
+      check(list.back() == 0 || list.back() < sizes.t_k, function, "the last document begins at key ", list.back(),
+            " but there are Tk = ", sizes.t_k, " keys");
+    }
+  }
+  for (const Dense& part : dense_) {
+    const Shape<4>& shape = part.values.shape();
+    const bool fits = (shape[0] == 1 || shape[0] == sizes.batch) && (shape[1] == 1 || shape[1] == sizes.heads) &&
+                      shape[2] == sizes.t_q && shape[3] == sizes.t_k;
+    check(fits, function, "dense mask of shape ", to_text(shape), " does not fit [B or 1, H or 1, Tq, Tk] with B = ",
+          sizes.batch, ", H = ", sizes.heads, ", Tq = ", sizes.t_q, ", Tk = ", sizes.t_k);
+    check(part.values.count() == 0 || part.values.data() != nullptr, function, "dense mask is a null view");
+  }
+}
+
+const std::vector<int64_t>& Mask::starts(int64_t b) const {
+  return documents_[documents_.size() == 1 ? 0 : static_cast<size_t>(b)];
+}
+
+int64_t Mask::segment_count(int64_t b) const {
+  return documents_.empty() ? 1 : static_cast<int64_t>(starts(b).size());
+}
+
+Segment Mask::segment(const MaskSizes& sizes, int64_t b, int64_t n) const {
+  if (documents_.empty()) return {0, sizes.t_q, 0, sizes.t_k};
+  const std::vector<int64_t>& list = starts(b);
+  const auto index = static_cast<size_t>(n);
+  const bool last = index + 1 == list.size();
+  const int64_t offset = document_positions_.offset(sizes, b);
+  const auto query_at = [&](int64_t position) { return std::clamp<int64_t>(position - offset, 0, sizes.t_q); };
+  return {query_at(list[index]), last ? sizes.t_q : query_at(list[index + 1]), list[index],
+          last ? sizes.t_k : list[index + 1]};
+}
+
+KeyRangeRule Mask::key_range_rule(const MaskSizes& sizes, int64_t b) const {
+  KeyRangeRule rule;
+  rule.end = sizes.t_k;
+  for (const Band& band : bands_) {
+    const int64_t offset = band.positions.offset(sizes, b);
+    if (band.left != kUnlimited) rule.begin_shift = std::max(rule.begin_shift, -add_saturating(band.left, -offset));
+    if (band.right != kUnlimited) rule.end_shift = std::min(rule.end_shift, add_saturating(band.right, offset + 1));
+  }
+  for (const std::vector<int64_t>& list : lengths_) rule.end = std::min(rule.end, list[static_cast<size_t>(b)]);
+  return rule;
+}
+
+bool Mask::visible(const MaskSizes& sizes, int64_t b, int64_t h, int64_t q, int64_t k) const {
+  const KeyRange range = key_range_rule(sizes, b).at(q);
+  if (k < range.begin || k >= range.end) return false;
+  bool in_document = false;
+  for (int64_t n = 0; n < segment_count(b) && !in_document; ++n) {
+    const Segment at = segment(sizes, b, n);
+    in_document = q >= at.q_begin && q < at.q_end && k >= at.k_begin && k < at.k_end;
+  }
+  if (!in_document) return false;
+  for (const Dense& part : dense_) {
+    if (part.row(b, h, q)[k * part.values.stride(3)] != part.keep) return false;
+  }
+  return true;
+}
+
+int64_t Mask::visible_pairs(const MaskSizes& sizes) const {
+  int64_t pairs = 0;
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    const KeyRangeRule rule = key_range_rule(sizes, b);
+    for (int64_t n = 0; n < segment_count(b); ++n) {
+      const Segment at = segment(sizes, b, n);
+      for (int64_t q = at.q_begin; q < at.q_end; ++q) {
+        const KeyRange range = rule.at(q);
+        const int64_t begin = std::max(range.begin, at.k_begin);
+        const int64_t end = std::min(range.end, at.k_end);
+        if (dense_.empty()) {
+          pairs += sizes.heads * std::max<int64_t>(end - begin, 0);
+          continue;
+        }
+        for (int64_t h = 0; h < sizes.heads; ++h) {
+          for (int64_t k = begin; k < end; ++k) {
+            bool seen = true;
+            for (const Dense& part : dense_) {
+              seen = seen && part.row(b, h, q)[k * part.values.stride(3)] == part.keep;
+            }
+            pairs += seen ? 1 : 0;
+          }
+        }
+      }
+    }
+  }
+  return pairs;
+}
+
+std::string Mask::description() const {
+  std::string text;
+  const auto add = [&text](const std::string& part) { text += text.empty() ? part : " & " + part; };
+  for (const Band& band : bands_) add(band.name);
+  for (size_t i = 0; i < lengths_.size(); ++i) add("lengths");
+  if (!documents_.empty()) add("documents");
+  for (const Dense& part : dense_) add(part.keep ? "keep" : "block");
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace heed
