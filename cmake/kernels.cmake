@@ -1,20 +1,23 @@
 # heed_kernels(TARGET SOURCE...) compiles each kernel source once for every instruction set, each in a translation unit
-# of its own, so that they build in parallel and rebuild alone.
+# of its own, so that they build in parallel and rebuild alone. Sources are given relative to the repository.
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(heed_default_isas baseline avx2 avx512)
 else()
   set(heed_default_isas baseline)
 endif()
-set(HEED_ISAS "${heed_default_isas}" CACHE STRING
-    "instruction sets to build kernels for: baseline, avx2, avx512 (avx512 needs avx2)")
+set(HEED_ISAS "${heed_default_isas}" CACHE STRING "instruction sets to build kernels for: baseline, avx2, avx512")
+find_path(HEED_HIGHWAY_INCLUDE hwy/highway.h REQUIRED)
 
 function(heed_kernels target)
+  target_include_directories(${target} SYSTEM PRIVATE ${HEED_HIGHWAY_INCLUDE})
   foreach(isa ${HEED_ISAS})
     if(isa STREQUAL "avx512")
       set(hwy_target HWY_AVX3)
     elseif(isa STREQUAL "avx2")
       set(hwy_target HWY_AVX2)
+    elseif(NOT isa STREQUAL "baseline")
+      message(FATAL_ERROR "HEED_ISAS: ${isa} is not one of baseline, avx2, avx512")
     elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
       set(hwy_target HWY_SSE4)
     else()

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "heed/core/error.h"
 #include "heed/simd/isa.h"
 
 namespace heed {
@@ -17,7 +18,10 @@ decltype(auto) dispatch(F&& f) {
 #if defined(HEED_HAS_AVX2)
   if (isa() == Isa::avx2) return std::forward<F>(f).template operator()<Isa::avx2>();
 #endif
-  return std::forward<F>(f).template operator()<Isa::baseline>();
+#if defined(HEED_HAS_BASELINE)
+  if (isa() == Isa::baseline) return std::forward<F>(f).template operator()<Isa::baseline>();
+#endif
+  fail("dispatch", "no kernels for ", isa_name(isa()), " in this build; configure with it in HEED_ISAS");
 }
 
 }  // namespace heed

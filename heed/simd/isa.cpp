@@ -7,19 +7,29 @@
 namespace heed {
 namespace {
 
-std::vector<Isa> detect() {
-  std::vector<Isa> found{Isa::baseline};
-#if defined(HEED_HAS_AVX2)
+#if defined(HEED_HAS_AVX2) || defined(HEED_HAS_AVX512)
+bool cpu_has_avx2() {
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
-  if (avx2) found.push_back(Isa::avx2);
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+         __builtin_cpu_supports("bmi2");
+}
+#endif
+
+std::vector<Isa> detect() {
+  std::vector<Isa> found;
+#if defined(HEED_HAS_BASELINE)
+  found.push_back(Isa::baseline);
+#endif
+#if defined(HEED_HAS_AVX2)
+  if (cpu_has_avx2()) found.push_back(Isa::avx2);
 #endif
 #if defined(HEED_HAS_AVX512)
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (avx2 && avx512) found.push_back(Isa::avx512);
+  if (cpu_has_avx2() && avx512) found.push_back(Isa::avx512);
 #endif
+  check(!found.empty(), "supported_isas", "this CPU has none of the instruction sets that this build has kernels for; ",
+        "configure with baseline in HEED_ISAS");
   return found;
 }
 
@@ -56,7 +66,7 @@ void set_isa(Isa isa) {
       return;
     }
   }
-  fail("set_isa", "this CPU has no ", isa_name(isa), "; its best is ", isa_name(supported_isas().back()));
+  fail("set_isa", "no ", isa_name(isa), " on this CPU or in this build; the best is ", isa_name(supported_isas().back()));
 }
 
 }  // namespace heed

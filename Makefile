@@ -1,0 +1,38 @@
+# Two commands on a fresh machine: `make run` and `make test`. The rest is for developers (CONTRIBUTING.md).
+.PHONY: run test check bench peers format clean build
+
+# Builds build/heed, shows attention step by step, then measures it.
+run: build
+	build/examples/hello_attention
+	build/heed bench attention --quick
+
+# Builds and runs every test on every instruction set of this machine.
+test: build
+	ctest --preset release --progress
+
+# Everything a change has to pass besides the tests: format, lint, layers, sanitizers, package, README.
+check:
+	tools/setup build check
+	tools/check
+
+bench: build
+	tools/setup bench
+	build/heed bench attention
+	build/heed bench matmul
+
+# The same rows in PyTorch and ONNX Runtime, in alternation on the same cores.
+peers: build
+	tools/setup peers
+	tools/peers/compare
+
+format:
+	tools/setup check
+	tools/format
+
+build:
+	@tools/setup build
+	@cmake --preset release >/dev/null
+	cmake --build --preset release
+
+clean:
+	rm -rf build build-*

@@ -1,0 +1,32 @@
+# The installed package: find_package(heed) gives the target heed::heed. Only public headers are installed; those of
+# the kernels (Highway, register tiles, dispatch) stay inside.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+target_sources(
+  heed
+  PUBLIC
+    FILE_SET public_headers
+    TYPE HEADERS
+    BASE_DIRS ${CMAKE_CURRENT_SOURCE_DIR}
+    FILES
+      heed/core/error.h
+      heed/core/memory.h
+      heed/core/rng.h
+      heed/core/shape.h
+      heed/core/tensor.h
+      heed/core/view.h
+      heed/core/workspace.h
+      heed/parallel/parallel_for.h
+      heed/simd/isa.h
+      heed/attention/attention.h
+      heed/attention/mask.h)
+
+set(heed_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heed)
+install(TARGETS heed EXPORT heed_targets FILE_SET public_headers)
+install(EXPORT heed_targets NAMESPACE heed:: FILE heed-targets.cmake DESTINATION ${heed_package_dir})
+configure_package_config_file(cmake/heed-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/heed-config.cmake
+                              INSTALL_DESTINATION ${heed_package_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/heed-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/heed-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/heed-config-version.cmake
+        DESTINATION ${heed_package_dir})
