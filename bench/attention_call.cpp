@@ -1,0 +1,57 @@
+#include "bench/attention_call.h"
+
+#include "bench/attention_cases.h"
+#include "heed/core/rng.h"
+
+namespace heed::bench {
+namespace {
+
+// [B, T, H, D], stored in the order of the layout.
+Tensor make_tensor(const std::string& layout, int64_t batch, int64_t length, int64_t heads, int64_t dim) {
+  return layout == "bhtd" ? Tensor({batch, heads, length, dim}) : Tensor({batch, length, heads, dim});
+}
+
+View<float, 4> view_of(const std::string& layout, Tensor& tensor) {
+  return layout == "bhtd" ? tensor.view<4>().permuted({0, 2, 1, 3}) : tensor.view<4>();
+}
+
+}  // namespace
+
+AttentionCall::AttentionCall(const AttentionSizes& sizes) : sizes_(sizes), inputs_(make_inputs(1)) {
+  options_.mask = mask_of(sizes);
+  options_.workspace = &workspace_;
+  out_ = make_tensor(sizes.layout, sizes.batch, sizes.t_q, sizes.heads, sizes.dim);
+  out_view_ = view_of(sizes.layout, out_);
+  reference_ = Tensor({sizes.batch, sizes.heads, sizes.t_q});
+  sum_ = Tensor({sizes.batch, sizes.heads, sizes.t_q});
+}
+
+AttentionCall::Inputs AttentionCall::make_inputs(uint64_t seed) const {
+  Inputs result;
+  if (sizes_.layout == "qkv") {
+    const int64_t heads = sizes_.heads + 2 * sizes_.kv_heads;
+    result.q = Tensor({sizes_.batch, sizes_.t_q, heads, sizes_.dim});
+    const View<float, 4> all = result.q.view<4>();
+    result.q_view = all.slice(2, 0, sizes_.heads);
+    result.k_view = all.slice(2, sizes_.heads, sizes_.kv_heads);
+    result.v_view = all.slice(2, sizes_.heads + sizes_.kv_heads, sizes_.kv_heads);
+  } else {
+    result.q = make_tensor(sizes_.layout, sizes_.batch, sizes_.t_q, sizes_.heads, sizes_.dim);
+    result.k = make_tensor(sizes_.layout, sizes_.batch, sizes_.t_k, sizes_.kv_heads, sizes_.dim);
+    result.v = make_tensor(sizes_.layout, sizes_.batch, sizes_.t_k, sizes_.kv_heads, sizes_.dim);
+    result.q_view = view_of(sizes_.layout, result.q);
+    result.k_view = view_of(sizes_.layout, result.k);
+    result.v_view = view_of(sizes_.layout, result.v);
+  }
+  Rng(seed).fill_normal(result.q.values());
+  Rng(seed + 1).fill_normal(result.k.values());
+  Rng(seed + 2).fill_normal(result.v.values());
+  return result;
+}
+
+void AttentionCall::forward() {
+  attention_forward({inputs_.q_view, inputs_.k_view, inputs_.v_view}, options_, out_view_,
+                    {reference_.view<3>(), sum_.view<3>()});
+}
+
+}  // namespace heed::bench

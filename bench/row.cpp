@@ -1,0 +1,111 @@
+#include "bench/row.h"
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "heed/simd/isa.h"
+
+namespace heed::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Fields of a row's table line: value, or blanks where it does not apply.
+std::string field(std::optional<double> value, const char* format, size_t width) {
+  char text[32];
+  std::string result;
+  if (value) {
+    std::snprintf(text, sizeof(text), format, *value);
+    result = text;
+  }
+  return std::string(result.size() < width ? width - result.size() : 0, ' ') + result;
+}
+
+std::optional<double> percent(std::optional<double> share) {
+  return share ? std::optional<double>(100 * *share) : std::nullopt;
+}
+
+Json to_json(const Row& row) {
+  Json json{{"name", row.name}, {"kind", row.kind}, {"dtype", "f32"}};
+  if (row.attention) {
+    const AttentionSizes& sizes = *row.attention;
+    json.update({{"mask", sizes.mask},
+                 {"layout", sizes.layout},
+                 {"batch", sizes.batch},
+                 {"heads", sizes.heads},
+                 {"kv_heads", sizes.kv_heads},
+                 {"dim", sizes.dim},
+                 {"t_q", sizes.t_q},
+                 {"t_k", sizes.t_k}});
+    if (sizes.window > 0) json["window"] = sizes.window;
+  }
+  if (row.matmul) {
+    json.update({{"m", row.matmul->m}, {"n", row.matmul->n}, {"k", row.matmul->k}, {"packed", row.matmul->packed}});
+  }
+  json["threads"] = row.threads;
+  json["isa"] = row.isa;
+  if (row.measured) {
+    const Measurement& measured = *row.measured;
+    json.update({{"milliseconds", 1e3 * measured.seconds},
+                 {"gflops", measured.gflops},
+                 {"peak_gflops", measured.peak_gflops},
+                 {"of_peak", measured.of_peak}});
+    if (measured.gbps > 0) json["gbps"] = measured.gbps;
+    json.update({{"repetitions", measured.repetitions}, {"repeated", measured.repeated}, {"busy", measured.busy}});
+  }
+  if (row.read_gbps) json["read_gbps"] = *row.read_gbps;
+  if (row.of_read) json["of_read"] = *row.of_read;
+  if (row.of_openblas) json["of_openblas"] = *row.of_openblas;
+  if (row.of_base) json.update({{"base", row.base}, {"of_base", *row.of_base}});
+  if (row.megabytes) json["megabytes"] = *row.megabytes;
+  return json;
+}
+
+}  // namespace
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    const size_t start = line.find_first_not_of(" \t", line.find(':') + 1);
+    if (start != std::string::npos) return line.substr(start);
+  }
+  return "unknown";
+}
+
+TextReport::TextReport(std::ostream& out) : out_(out) {
+  out_ << "# " << cpu_name() << ", " << isa_name(isa()) << ", f32\n"
+       << "row                                    threads        ms  GFLOP/s    peak  of peak  reps  again  beside\n";
+}
+
+void TextReport::add(const Row& row) {
+  std::string line = row.name;
+  line.resize(std::max<size_t>(line.size(), 38), ' ');
+  line += field(row.threads, "%.0f", 8);
+  if (row.measured) {
+    const Measurement& measured = *row.measured;
+    line += field(1e3 * measured.seconds, "%.3f", 10) + field(measured.gflops, "%.1f", 9) +
+            field(measured.peak_gflops, "%.1f", 8) + field(100 * measured.of_peak, "%.1f %%", 9) +
+            field(measured.repetitions, "%.0f", 6) + field(measured.repeated, "%.0f", 7);
+  }
+  if (row.of_base) line += field(row.of_base, "  %.3f", 0) + " × " + row.base;
+  if (row.of_openblas) line += field(row.of_openblas, "  %.3f × OpenBLAS", 0);
+  if (row.of_read) line += field(percent(row.of_read), "  %.1f %% of a plain read", 0);
+  if (row.megabytes) line += field(row.megabytes, "  %.1f MB over inputs, outputs and gradients", 0);
+  if (row.measured && row.measured->busy > 0) {
+    line += "  (" + std::to_string(row.measured->busy) + " in a busy phase)";
+  }
+  out_ << line << std::endl;
+}
+
+void JsonReport::finish() {
+  Json rows = Json::array();
+  for (const Row& row : rows_) rows.push_back(to_json(row));
+  const Json document{
+      {"schema", "heed/bench@1"}, {"cpu", cpu_name()}, {"isa", isa_name(isa())}, {"rows", std::move(rows)}};
+  out_ << document.dump(1) << "\n";
+}
+
+}  // namespace heed::bench
