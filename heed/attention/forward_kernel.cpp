@@ -1,0 +1,508 @@
+// Fused attention, forward, for one block of queries of one head. Queries are in lanes, so nothing is ever reduced
+// across lanes and any Dk and Dv are equally fast.
+//
+//   for each piece of 128 keys, for each panel of queries:
+//     1. scores:   weights[key][query] = 2^(k · q), with q scaled by scale · log2 e when it was packed; their sum
+//     2. reference: 0 when that sum is in range, else the piece again with its true maximum
+//     3. products: o[d][query] += weights · v
+//   at the end out = o / sum, transposed back to rows.
+#include "heed/attention/forward_kernel.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "heed/attention/tile_mask.h"
+#include "heed/core/memory.h"
+#include "heed/simd/math.h"
+#include "heed/simd/register_tile.h"
+#include "heed/simd/target.h"
+#include "heed/simd/transpose.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+constexpr int kPanelVectors = kManyRegisters ? 3 : 2;
+constexpr int64_t kWidth = int64_t{kPanelVectors} * kLanes;  // queries of a panel, and the row length of its buffers
+constexpr int64_t kMostPanels = kBlockQueries / kLanes;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+using PanelMask = TileMask<kPanelVectors>;
+
+// How many of `left` vectors of queries the next panel takes: all it can, but 4 are 2 + 2, not 3 + 1.
+int next_panel_vectors(int64_t left) {
+  if (kPanelVectors == 3 && left == 4) return 2;
+  return static_cast<int>(std::min<int64_t>(left, kPanelVectors));
+}
+
+// Up to kWidth queries of the block, in lanes.
+struct Panel {
+  int64_t q_begin = 0;
+  int64_t rows = 0;      // queries; lanes past them are padding
+  int vectors = 0;       // lanes in use, in vectors
+  bool started = false;  // o holds at least one piece
+  bool plain = true;     // every reference so far is 0, or -∞ for a query that has seen no key
+  LaneRanges<kPanelVectors> keys;
+  float* q = nullptr;          // [Dk][kWidth], scaled
+  float* o = nullptr;          // [Dv][kWidth]
+  float* reference = nullptr;  // [kWidth]
+  float* sum = nullptr;        // [kWidth]
+  float* suspect = nullptr;    // [kWidth]: NaN where the query's result is not finite
+};
+
+// One piece of keys: rows of k and v, and where it lies in its segment.
+struct Piece {
+  const float* k = nullptr;
+  const float* v = nullptr;
+  int64_t k_step = 0;
+  int64_t v_step = 0;
+  int64_t begin = 0;  // first key, from the segment's first
+  int64_t keys = 0;
+};
+
+// Rows that come out non-finite are computed again, the second and third time with:
+enum class Mode {
+  fast,
+  careful,       // hidden keys take no part in the products, so that their NaN cannot leak
+  true_maximum,  // and every reference is the true maximum, so that nothing overflows on the way
+};
+
+// Calls f.operator()<n>() for n in 1 … kPanelVectors.
+template <class F>
+HWY_INLINE void with_vectors(int n, F f) {
+  if (n == 1) return f.template operator()<1>();
+  if (n == 2) return f.template operator()<2>();
+  if constexpr (kPanelVectors >= 3) f.template operator()<3>();
+}
+
+class BlockKernel {
+ public:
+  BlockKernel(const ForwardJob& job, const QueryBlock& block, float* scratch);
+  void run();
+
+ private:
+  void pack_queries();
+  void visit_pieces(Mode mode);
+  Piece load_piece(int64_t begin, int64_t keys);
+  void visit(Panel& panel, const Piece& piece, Mode mode);
+
+  template <int C, class Epilogue>
+  void score_tiles(const Panel& panel, const Piece& piece, const KeyRun& run, Epilogue epilogue);
+  template <int C, bool masked>
+  void exponentiate_run(const Panel& panel, const Piece& piece, const KeyRun& run);
+  bool sums_in_range(const Panel& panel) const;
+  void use_true_maximum(const Panel& panel, const Piece& piece, Mode mode);
+
+  void multiply(Panel& panel, const Piece& piece, Mode mode);
+  template <int C>
+  void multiply_all(const Panel& panel, const Piece& piece);
+  template <int C>
+  void multiply_run(const Piece& piece, const KeyRun& run, float* o);
+  void multiply_run_careful(const Piece& piece, const KeyRun& run, float* o);
+  void merge_plain(Panel& panel, bool with_o);
+  void merge_scaled(Panel& panel);
+
+  bool find_suspects(Panel& panel);
+  void write(const Panel& panel, Mode mode);
+
+  const ForwardJob& job_;
+  const QueryBlock& block_;
+  const int64_t head_;
+  const int64_t kv_head_;
+  const int64_t d_k_;
+  const int64_t d_v_;
+  bool copy_rows_ = false;
+  int panels_ = 0;
+  Panel panel_[kMostPanels];
+  PanelMask mask_;
+
+  float* weights_;          // [kPieceKeys][kWidth] of the panel and piece at hand, not normalised
+  float* piece_sum_;        // [kWidth]
+  float* piece_reference_;  // [kWidth]
+  float* piece_o_;          // [Dv][kWidth]
+  float* k_copy_;           // [kPieceKeys][Dk]
+  float* v_copy_;           // [kPieceKeys][Dv]
+};
+
+// Hands out consecutive parts of the scratch memory; measure() is the sum of what the constructor takes.
+int64_t scratch_floats(int64_t d_k, int64_t d_v) {
+  const int64_t queries = kBlockQueries + kWidth;
+  return kPieceKeys * (kWidth + d_k + d_v) + PanelMask::kScratch + (d_v + 2) * kWidth +
+         kMostPanels * kWidth * 3 + divide_up<int64_t>(queries, kLanes) * kWidth * (d_k + d_v) + 64 * kLanes;
+}
+
+BlockKernel::BlockKernel(const ForwardJob& job, const QueryBlock& block, float* scratch)
+    : job_(job),
+      block_(block),
+      head_(block.head),
+      kv_head_(block.head / (job.inputs.q.size(2) / job.inputs.k.size(2))),
+      d_k_(job.inputs.q.size(3)),
+      d_v_(job.inputs.v.size(3)) {
+  const auto take = [&scratch](int64_t floats) {
+    float* part = scratch;
+    scratch += round_up<int64_t>(floats, kLanes);
+    return part;
+  };
+  weights_ = take(kPieceKeys * kWidth);
+  piece_sum_ = take(kWidth);
+  piece_reference_ = take(kWidth);
+  piece_o_ = take(d_v_ * kWidth);
+  k_copy_ = take(kPieceKeys * d_k_);
+  v_copy_ = take(kPieceKeys * d_v_);
+  mask_.set_scratch(take(PanelMask::kScratch));
+  for (int64_t q = block.q_begin; q < block.q_end; ++panels_) {
+    Panel& panel = panel_[panels_];
+    panel.q_begin = q;
+    panel.vectors = next_panel_vectors(divide_up<int64_t>(block.q_end - q, kLanes));
+    panel.rows = std::min<int64_t>(panel.vectors * kLanes, block.q_end - q);
+    panel.keys.set(block.rule, block.k_begin, q, panel.rows);
+    panel.q = take(d_k_ * kWidth);
+    panel.o = take(d_v_ * kWidth);
+    panel.reference = take(kWidth);
+    panel.sum = take(kWidth);
+    panel.suspect = take(kWidth);
+    q += panel.rows;
+  }
+  // Rows of k or v that do not follow each other share few sets of the L1 cache. Copying a piece once for all panels
+  // costs 1 %, reading it in place 2 to 13 %; two panels would not earn it back.
+  copy_rows_ = panels_ > 2;
+}
+
+void BlockKernel::run() {
+  pack_queries();
+  for (const Mode mode : {Mode::fast, Mode::careful, Mode::true_maximum}) {
+    visit_pieces(mode);
+    bool finite = true;
+    for (int i = 0; i < panels_; ++i) {
+      write(panel_[i], mode);
+      finite = !find_suspects(panel_[i]) && finite;
+    }
+    if (finite) return;
+  }
+}
+
+void BlockKernel::pack_queries() {
+  const View<const float, 4>& q = job_.inputs.q;
+  for (int i = 0; i < panels_; ++i) {
+    const Panel& panel = panel_[i];
+    for (int c = 0; c < panel.vectors; ++c) {
+      const int64_t first = int64_t{c} * kLanes;
+      rows_to_lanes(&q(block_.b, panel.q_begin + first, head_, 0), q.stride(1),
+                    std::min<int64_t>(panel.rows - first, kLanes), d_k_, job_.score_factor, panel.q + first, kWidth);
+    }
+  }
+}
+
+void BlockKernel::visit_pieces(Mode mode) {
+  int32_t begin = std::numeric_limits<int32_t>::max();
+  int32_t end = 0;
+  for (int i = 0; i < panels_; ++i) {
+    Panel& panel = panel_[i];
+    panel.started = false;
+    panel.plain = mode != Mode::true_maximum;
+    std::fill_n(panel.reference, kWidth, -kInfinity);
+    std::fill_n(panel.sum, kWidth, 0.0F);
+    for (int c = 0; c < panel.vectors; ++c) {
+      begin = std::min(begin, panel.keys.least_begin[c]);
+      end = std::max(end, panel.keys.most_end[c]);
+    }
+  }
+  for (int64_t first = begin / kPieceKeys * kPieceKeys; first < end; first += kPieceKeys) {
+    const Piece piece = load_piece(first, std::min<int64_t>(kPieceKeys, end - first));
+    for (int i = 0; i < panels_; ++i) visit(panel_[i], piece, mode);
+  }
+}
+
+Piece BlockKernel::load_piece(int64_t begin, int64_t keys) {
+  const View<const float, 4>& k = job_.inputs.k;
+  const View<const float, 4>& v = job_.inputs.v;
+  const int64_t first = block_.k_begin + begin;
+  const auto rows = [&](const View<const float, 4>& from, int64_t width, float* copy, int64_t& step) {
+    const float* data = &from(block_.b, first, kv_head_, 0);
+    step = from.stride(1);
+    if (!copy_rows_ || step == width) return data;
+    for (int64_t key = 0; key < keys; ++key) std::copy_n(data + key * step, width, copy + key * width);
+    step = width;
+    return static_cast<const float*>(copy);
+  };
+  Piece piece;
+  piece.begin = begin;
+  piece.keys = keys;
+  piece.k = rows(k, d_k_, k_copy_, piece.k_step);
+  piece.v = rows(v, d_v_, v_copy_, piece.v_step);
+  return piece;
+}
+
+void BlockKernel::visit(Panel& panel, const Piece& piece, Mode mode) {
+  mask_.prepare(panel.keys, panel.vectors, piece.begin, piece.keys,
+                {job_.mask, block_.b, head_, panel.q_begin, panel.rows, block_.k_begin});
+  if (mask_.run_count() == 0) return;
+  std::fill_n(piece_sum_, kWidth, 0.0F);
+  for (int i = 0; i < mask_.run_count(); ++i) {
+    const KeyRun& run = mask_.run(i);
+    with_vectors(run.vectors, [&]<int C>() HWY_ATTR {
+      run.masked ? exponentiate_run<C, true>(panel, piece, run) : exponentiate_run<C, false>(panel, piece, run);
+    });
+  }
+  const bool usual = mode != Mode::true_maximum && sums_in_range(panel);
+  if (!usual) panel.plain = false;
+  if (!panel.plain) use_true_maximum(panel, piece, mode);
+  multiply(panel, piece, mode);
+  panel.started = true;
+}
+
+// Scores of the run's keys and vectors, one chain over d from 0, handed to epilogue(tile, first key, first vector).
+template <int C, class Epilogue>
+HWY_INLINE void BlockKernel::score_tiles(const Panel& panel, const Piece& piece, const KeyRun& run,
+                                         Epilogue epilogue) {
+  const float* q = panel.q + run.first * kLanes;
+  for_each_row_tile<C>(run.end - run.begin, [&]<int R>(int64_t row) HWY_ATTR {
+    RegisterTile<R, C> tile;
+    tile.set_zero();
+    tile.accumulate(piece.k + (run.begin + row) * piece.k_step, piece.k_step, 1, q, kWidth, d_k_);
+    epilogue(tile, run.begin + row);
+  });
+}
+
+// 1. weights = 2^score, 0 where hidden; the sum over keys, in their order.
+template <int C, bool masked>
+void BlockKernel::exponentiate_run(const Panel& panel, const Piece& piece, const KeyRun& run) {
+  score_tiles<C>(panel, piece, run, [&]<int R>(const RegisterTile<R, C>& tile, int64_t key) HWY_ATTR {
+    Vector sum[C];
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) sum[c] = hn::LoadU(kFloats, piece_sum_ + (run.first + c) * kLanes);
+    tile.for_each([&](int r, int c, Vector score) HWY_ATTR {
+      Vector weight = exp2(score);
+      if constexpr (masked) weight = hn::IfThenElseZero(mask_.visible(key + r, run.first + c), weight);
+      sum[c] = hn::Add(sum[c], weight);
+      hn::StoreU(weight, kFloats, weights_ + (key + r) * kWidth + (run.first + c) * kLanes);
+    });
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) hn::StoreU(sum[c], kFloats, piece_sum_ + (run.first + c) * kLanes);
+  });
+}
+
+// Lanes whose sum lets the piece keep the reference 0. NaN and ∞ are not in range.
+HWY_INLINE hn::Mask<FloatTag> in_range(Vector sum) {
+  return hn::And(hn::Ge(sum, hn::Set(kFloats, kLeastSum)), hn::Le(sum, hn::Set(kFloats, kMostSum)));
+}
+
+// 2. Is the reference 0 right for every query that sees a key of this piece?
+bool BlockKernel::sums_in_range(const Panel& panel) const {
+  bool all = true;
+  for (int c = 0; c < panel.vectors; ++c) {
+    const auto bad = hn::AndNot(in_range(hn::LoadU(kFloats, piece_sum_ + c * kLanes)), mask_.any_visible(c));
+    all = all && hn::AllFalse(kFloats, bad);
+  }
+  return all;
+}
+
+// 2, rarely: the piece's weights and sums again, with the true maximum as the reference of the queries whose sum was
+// out of range. The others get the same bits as before.
+void BlockKernel::use_true_maximum(const Panel& panel, const Piece& piece, Mode mode) {
+  for (int i = 0; i < mask_.run_count(); ++i) {
+    const KeyRun& run = mask_.run(i);
+    with_vectors(run.vectors, [&]<int C>() HWY_ATTR {
+      score_tiles<C>(panel, piece, run, [&]<int R>(const RegisterTile<R, C>& tile, int64_t key) HWY_ATTR {
+        tile.store(weights_ + key * kWidth + run.first * kLanes, kWidth);
+      });
+    });
+  }
+  const auto for_each_score = [&](int c, auto visit) HWY_ATTR {
+    for (int i = 0; i < mask_.run_count(); ++i) {
+      const KeyRun& run = mask_.run(i);
+      if (c < run.first || c >= run.first + run.vectors) continue;
+      for (int64_t key = run.begin; key < run.end; ++key) {
+        visit(mask_.visible(key, c), weights_ + key * kWidth + c * kLanes);
+      }
+    }
+  };
+  for (int c = 0; c < panel.vectors; ++c) {
+    Vector most = hn::Set(kFloats, -kInfinity);
+    for_each_score(c, [&](auto visible, const float* at) HWY_ATTR {
+      const Vector score = hn::LoadU(kFloats, at);
+      most = hn::IfThenElse(hn::And(visible, hn::Gt(score, most)), score, most);
+    });
+    float* const sum_at = piece_sum_ + c * kLanes;
+    Vector reference = most;
+    if (mode != Mode::true_maximum) {
+      reference = hn::IfThenElse(in_range(hn::LoadU(kFloats, sum_at)), hn::Zero(kFloats), most);
+    }
+    Vector sum = hn::Zero(kFloats);
+    for_each_score(c, [&](auto visible, float* at) HWY_ATTR {
+      const Vector weight = hn::IfThenElseZero(visible, exp2(hn::Sub(hn::LoadU(kFloats, at), reference)));
+      sum = hn::Add(sum, weight);
+      hn::StoreU(weight, kFloats, at);
+    });
+    hn::StoreU(sum, kFloats, sum_at);
+    hn::StoreU(reference, kFloats, piece_reference_ + c * kLanes);
+  }
+}
+
+// 3. o += weights · v, one chain over the piece's keys, then added to (or merged with) what the panel has.
+void BlockKernel::multiply(Panel& panel, const Piece& piece, Mode mode) {
+  const KeyRun& first = mask_.run(0);
+  if (panel.plain && mode == Mode::fast && mask_.run_count() == 1 && first.vectors == panel.vectors) {
+    with_vectors(panel.vectors, [&]<int C>() HWY_ATTR { multiply_all<C>(panel, piece); });
+    return merge_plain(panel, false);
+  }
+  if (!panel.started) std::fill_n(panel.o, d_v_ * kWidth, 0.0F);
+  const bool direct = panel.plain && !panel.started;
+  float* o = direct ? panel.o : piece_o_;
+  if (!direct) std::fill_n(o, d_v_ * kWidth, 0.0F);
+  for (int i = 0; i < mask_.run_count(); ++i) {
+    KeyRun run = mask_.run(i);
+    for (; i + 1 < mask_.run_count(); ++i) {
+      const KeyRun& next = mask_.run(i + 1);
+      if (next.first != run.first || next.vectors != run.vectors || next.begin != run.end) break;
+      run.end = next.end;
+    }
+    if (mode == Mode::fast) {
+      with_vectors(run.vectors, [&]<int C>() HWY_ATTR { multiply_run<C>(piece, run, o); });
+    } else {
+      multiply_run_careful(piece, run, o);
+    }
+  }
+  panel.plain ? merge_plain(panel, !direct) : merge_scaled(panel);
+}
+
+// The usual case: every vector of the panel looks at the same keys.
+template <int C>
+void BlockKernel::multiply_all(const Panel& panel, const Piece& piece) {
+  const KeyRun& run = mask_.run(0);
+  for_each_row_tile<C>(d_v_, [&]<int R>(int64_t d) HWY_ATTR {
+    RegisterTile<R, C> tile;
+    tile.set_zero();
+    tile.accumulate(piece.v + run.begin * piece.v_step + d, UnitStride{}, piece.v_step, weights_ + run.begin * kWidth,
+                    kWidth, run.end - run.begin);
+    float* o = panel.o + d * kWidth;
+    panel.started ? tile.add_to(o, kWidth) : tile.store(o, kWidth);
+  });
+}
+
+// Continues the chains in `o` with the keys of one run.
+template <int C>
+void BlockKernel::multiply_run(const Piece& piece, const KeyRun& run, float* o) {
+  const float* weights = weights_ + run.begin * kWidth + run.first * kLanes;
+  for_each_row_tile<C>(d_v_, [&]<int R>(int64_t d) HWY_ATTR {
+    float* at = o + d * kWidth + run.first * kLanes;
+    RegisterTile<R, C> tile;
+    tile.load(at, kWidth);
+    tile.accumulate(piece.v + run.begin * piece.v_step + d, UnitStride{}, piece.v_step, weights, kWidth,
+                    run.end - run.begin);
+    tile.store(at, kWidth);
+  });
+}
+
+// The same chains, without the keys that a query does not see.
+void BlockKernel::multiply_run_careful(const Piece& piece, const KeyRun& run, float* o) {
+  for (int c = run.first; c < run.first + run.vectors; ++c) {
+    for (int64_t d = 0; d < d_v_; ++d) {
+      float* at = o + d * kWidth + c * kLanes;
+      Vector sum = hn::LoadU(kFloats, at);
+      for (int64_t key = run.begin; key < run.end; ++key) {
+        const Vector weight = hn::LoadU(kFloats, weights_ + key * kWidth + c * kLanes);
+        const Vector next = hn::MulAdd(hn::Set(kFloats, piece.v[key * piece.v_step + d]), weight, sum);
+        sum = hn::IfThenElse(mask_.visible(key, c), next, sum);
+      }
+      hn::StoreU(sum, kFloats, at);
+    }
+  }
+}
+
+// Every reference is 0: sums add up, and so does o where it was computed apart.
+void BlockKernel::merge_plain(Panel& panel, bool with_o) {
+  for (int c = 0; c < panel.vectors; ++c) {
+    float* reference = panel.reference + c * kLanes;
+    float* sum = panel.sum + c * kLanes;
+    hn::StoreU(hn::IfThenElse(mask_.any_visible(c), hn::Zero(kFloats), hn::LoadU(kFloats, reference)), kFloats,
+               reference);
+    hn::StoreU(hn::Add(hn::LoadU(kFloats, sum), hn::LoadU(kFloats, piece_sum_ + c * kLanes)), kFloats, sum);
+  }
+  if (!with_o) return;
+  for (int64_t d = 0; d < d_v_; ++d) {
+    for (int c = 0; c < panel.vectors; ++c) {
+      float* o = panel.o + d * kWidth + c * kLanes;
+      const Vector piece_o = hn::LoadU(kFloats, piece_o_ + d * kWidth + c * kLanes);
+      hn::StoreU(hn::Add(hn::LoadU(kFloats, o), piece_o), kFloats, o);
+    }
+  }
+}
+
+// m' = max(m, m_p), l = l · 2^(m - m') + l_p · 2^(m_p - m'), o likewise.
+void BlockKernel::merge_scaled(Panel& panel) {
+  const Vector one = hn::Set(kFloats, 1.0F);
+  for (int c = 0; c < panel.vectors; ++c) {
+    const int64_t at = int64_t{c} * kLanes;
+    const Vector m = hn::LoadU(kFloats, panel.reference + at);
+    const Vector m_piece = hn::LoadU(kFloats, piece_reference_ + at);
+    const Vector most = hn::IfThenElse(hn::Gt(m_piece, m), m_piece, m);
+    const Vector scale = hn::IfThenElse(hn::Eq(m, most), one, exp2(hn::Sub(m, most)));
+    const Vector scale_piece = hn::IfThenElse(hn::Eq(m_piece, most), one, exp2(hn::Sub(m_piece, most)));
+    const auto merge = [&](float* to, const float* from) HWY_ATTR {
+      const Vector old = hn::Mul(hn::LoadU(kFloats, to), scale);
+      hn::StoreU(hn::MulAdd(hn::LoadU(kFloats, from), scale_piece, old), kFloats, to);
+    };
+    hn::StoreU(most, kFloats, panel.reference + at);
+    merge(panel.sum + at, piece_sum_ + at);
+    for (int64_t d = 0; d < d_v_; ++d) merge(panel.o + d * kWidth + at, piece_o_ + d * kWidth + at);
+  }
+}
+
+// Marks the queries whose o or sum is not finite: 0 · x is NaN for NaN and ±∞ alone.
+bool BlockKernel::find_suspects(Panel& panel) {
+  bool found = false;
+  if (!panel.started) return false;
+  for (int c = 0; c < panel.vectors; ++c) {
+    const Vector zero = hn::Zero(kFloats);
+    Vector probe = hn::Mul(hn::LoadU(kFloats, panel.sum + c * kLanes), zero);
+    for (int64_t d = 0; d < d_v_; ++d) {
+      probe = hn::MulAdd(hn::LoadU(kFloats, panel.o + d * kWidth + c * kLanes), zero, probe);
+    }
+    hn::StoreU(probe, kFloats, panel.suspect + c * kLanes);
+    found = found || !hn::AllTrue(kFloats, hn::Eq(probe, zero));
+  }
+  return found;
+}
+
+// out = o / sum; 0 for a query that saw no key. After the first time only the queries that were not finite.
+void BlockKernel::write(const Panel& panel, Mode mode) {
+  const View<float, 4>& out = job_.out;
+  if (!panel.started) std::fill_n(panel.o, d_v_ * kWidth, 0.0F);
+  HWY_ALIGN float factor[kWidth];
+  for (int64_t lane = 0; lane < panel.rows; ++lane) {
+    factor[lane] = panel.sum[lane] == 0.0F ? 0.0F : 1.0F / panel.sum[lane];
+    if (mode != Mode::fast && panel.suspect[lane] == 0.0F) continue;
+    const int64_t q = panel.q_begin + lane;
+    if (job_.rows.sum.data() != nullptr) {
+      job_.rows.reference(block_.b, head_, q) = panel.reference[lane];
+      job_.rows.sum(block_.b, head_, q) = panel.sum[lane];
+    }
+    if (mode == Mode::fast) continue;
+    float* row = &out(block_.b, q, head_, 0);
+    for (int64_t d = 0; d < d_v_; ++d) row[d] = factor[lane] * panel.o[d * kWidth + lane];
+  }
+  if (mode != Mode::fast) return;
+  for (int64_t first = 0; first < panel.rows; first += kLanes) {
+    lanes_to_rows(panel.o + first, kWidth, factor + first, std::min<int64_t>(panel.rows - first, kLanes), d_v_,
+                  &out(block_.b, panel.q_begin + first, head_, 0), out.stride(1));
+  }
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+namespace heed {
+
+template <>
+int64_t forward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
+  return HWY_NAMESPACE::scratch_floats(d_k, d_v);
+}
+
+template <>
+void forward_block<kTargetIsa>(const ForwardJob& job, const QueryBlock& block, float* scratch) {
+  HWY_NAMESPACE::BlockKernel(job, block, scratch).run();
+}
+
+}  // namespace heed

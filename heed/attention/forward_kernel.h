@@ -1,0 +1,49 @@
+// What the forward kernels of each instruction set are given. Internal to heed/attention.
+#pragma once
+
+#include "heed/attention/attention.h"
+#include "heed/simd/isa.h"
+
+namespace heed {
+
+// The keys of a segment come in pieces of this many keys, counted from the segment's first key. It is part of the
+// order of arithmetic (README.md), so it is one constant for every path. 128 keys × 48 queries of weights are 24 KiB:
+// they stay in L1. 96 to 256 are equally fast, 64 is 3 % slower.
+inline constexpr int64_t kPieceKeys = 128;
+
+// Queries of one task: four panels of 48 read each piece of k and v while it is in the cache.
+inline constexpr int64_t kBlockQueries = 192;
+
+// A piece's sum of 2^score must lie in [kLeastSum, kMostSum] for the reference 0; else the piece's true maximum is the
+// reference. Far inside the range of float, so nothing that counts is lost: a key dropped because 2^score underflowed
+// is below 2^-66 of the row's sum.
+inline constexpr float kLeastSum = 0x1p-60F;
+inline constexpr float kMostSum = 0x1p60F;
+
+// Consecutive queries of one segment of item b and one head, and the keys that they may see but for dense masks.
+struct QueryBlock {
+  int64_t b = 0;
+  int64_t head = 0;
+  int64_t q_begin = 0;
+  int64_t q_end = 0;
+  int64_t k_begin = 0;  // of the segment: pieces are counted from here
+  KeyRangeRule rule;    // within the segment
+};
+
+struct ForwardJob {
+  AttentionInputs inputs;
+  View<float, 4> out;
+  RowStates<float> rows;  // null views when nobody asked
+  const Mask* mask = nullptr;
+  float score_factor = 0.0F;  // scale · log2 e
+};
+
+// Scratch floats that forward_block needs.
+template <Isa isa>
+int64_t forward_scratch(int64_t d_k, int64_t d_v);
+
+// Computes `out` (and `rows`) for the queries of one block.
+template <Isa isa>
+void forward_block(const ForwardJob& job, const QueryBlock& block, float* scratch);
+
+}  // namespace heed

@@ -1,0 +1,69 @@
+#include "heed/attention/problem.h"
+
+#include <cmath>
+
+namespace heed {
+namespace {
+
+// Keys and queries are counted in 32 bits inside the kernels.
+constexpr int64_t kMostLength = int64_t{1} << 30;
+
+void check_memory(const char* function, const char* name, View<const float, 4> tensor) {
+  for (int i = 0; i < 4; ++i) {
+    check(tensor.size(i) >= 0, function, name, " has a negative size: ", to_text(tensor.shape()));
+  }
+  check(tensor.count() == 0 || tensor.data() != nullptr, function, name, " is a null view of shape ",
+        to_text(tensor.shape()));
+  check(tensor.size(3) <= 1 || tensor.stride(3) == 1, function, name, " has strides ", to_text(tensor.strides()),
+        "; its last dimension must be contiguous (stride 1): copy it first");
+}
+
+}  // namespace
+
+void check_tensor(const char* function, const char* name, View<const float, 4> tensor, const Shape<4>& expected) {
+  check(tensor.shape() == expected, function, name, " has shape ", to_text(tensor.shape()), ", expected ",
+        to_text(expected));
+  check_memory(function, name, tensor);
+}
+
+void check_rows(const char* function, const RowStates<const float>& rows, const MaskSizes& sizes, bool required) {
+  const bool absent = rows.reference.data() == nullptr && rows.sum.data() == nullptr;
+  const Shape<3> expected{sizes.batch, sizes.heads, sizes.t_q};
+  if (absent && (!required || element_count(expected) == 0)) return;
+  check(rows.reference.data() != nullptr && rows.sum.data() != nullptr, function,
+        "row states need both views, reference and sum, but ", rows.sum.data() == nullptr ? "sum" : "reference",
+        " is a null view", required ? ": keep them from attention_forward" : "");
+  check(rows.reference.shape() == expected && rows.sum.shape() == expected, function, "row states have shapes ",
+        to_text(rows.reference.shape()), " and ", to_text(rows.sum.shape()), ", expected [B, H, Tq] = ",
+        to_text(expected));
+}
+
+Problem check_problem(const char* function, const AttentionInputs& inputs, const AttentionOptions& options) {
+  const auto& [q, k, v] = inputs;
+  const auto shapes = [&] {
+    return "q " + to_text(q.shape()) + ", k " + to_text(k.shape()) + ", v " + to_text(v.shape());
+  };
+  check_memory(function, "q", q);
+  check_memory(function, "k", k);
+  check_memory(function, "v", v);
+  check(q.size(0) == k.size(0) && q.size(0) == v.size(0), function, "batch sizes differ: ", shapes());
+  check(k.size(1) == v.size(1), function, "k and v must have the same length Tk: ", shapes());
+  check(k.size(2) == v.size(2), function, "k and v must have the same number of heads: ", shapes());
+  check(q.size(3) == k.size(3), function, "q and k must have the same width Dk: ", shapes());
+  check(q.size(3) > 0 && v.size(3) > 0, function, "widths Dk and Dv must be at least 1: ", shapes());
+  check(q.size(2) > 0 && k.size(2) > 0 && q.size(2) % k.size(2) == 0, function, "the ", q.size(2),
+        " query heads must be a multiple of the ", k.size(2), " key/value heads: ", shapes());
+  check(q.size(1) <= kMostLength && k.size(1) <= kMostLength, function, "lengths above 2^30: ", shapes());
+
+  Problem problem;
+  problem.sizes = {q.size(0), q.size(2), q.size(1), k.size(1)};
+  problem.kv_heads = k.size(2);
+  problem.d_k = q.size(3);
+  problem.d_v = v.size(3);
+  problem.scale = options.scale.value_or(static_cast<float>(1.0 / std::sqrt(static_cast<double>(problem.d_k))));
+  check(std::isfinite(problem.scale), function, "scale is ", problem.scale, "; it must be finite");
+  options.mask.check_fits(function, problem.sizes);
+  return problem;
+}
+
+}  // namespace heed
