@@ -1,56 +1,56 @@
 #include "heed/parallel/parallel_for.h"
 
+#include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "heed/core/error.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace heed {
 namespace {
 
 constexpr int kMostThreads = 1024;
-// How often an idle worker looks for work before it sleeps: about 20 µs, longer than the gap between two ops of a
-// model and far shorter than anything a user would notice as a busy core.
-constexpr int kSpins = 1000;
+
+// How long a thread looks for work before it sleeps: longer than the gap between two ops of a model, far shorter than
+// anything a user would notice as a busy core.
+constexpr std::chrono::microseconds kSpinTime{50};
 
 void pause_briefly() {
 #if defined(__x86_64__)
-  _mm_pause();
+  __builtin_ia32_pause();
 #else
   std::this_thread::yield();
 #endif
 }
 
-int available_cores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) {
-    const int count = CPU_COUNT(&cores);
-    if (count > 0) return count < kMostThreads ? count : kMostThreads;
-  }
-  return 1;
-}
-
 // Waits until `value` differs from `old`: a short spin, then sleep.
 void wait_for_change(const std::atomic<uint32_t>& value, uint32_t old) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    pause_briefly();
-  }
+  constexpr int kLooksPerClock = 16;
+  const auto until = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < kLooksPerClock; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return;
+      pause_briefly();
+    }
+  } while (std::chrono::steady_clock::now() < until);
   value.wait(old, std::memory_order_acquire);
 }
 
-// True on a thread that is running a body, where a further parallel_for runs alone.
+// True on a thread that is running a body of the pool, where a further parallel_for runs alone.
 thread_local bool inside_body = false;
 
+// The workers, and the one job they may be helping with. The caller of run() opens the job, works on it itself, closes
+// it when no task is left, and waits for the workers that have joined. It never waits for a worker that is still
+// asleep: a short job is over before a sleeper wakes.
 class Pool {
  public:
   explicit Pool(int threads) {
@@ -72,29 +72,46 @@ class Pool {
     tasks_ = tasks;
     function_ = function;
     context_ = context;
-    error_ = nullptr;
     next_.store(0, std::memory_order_relaxed);
-    busy_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
+    gate_.store(0, std::memory_order_release);
     round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
+    wake(tasks - 1);
     work(0);
-    for (uint32_t left = busy_.load(std::memory_order_acquire); left != 0;
-         left = busy_.load(std::memory_order_acquire)) {
-      wait_for_change(busy_, left);
+    gate_.fetch_or(kClosed, std::memory_order_acq_rel);
+    for (uint32_t gate = gate_.load(std::memory_order_acquire); gate != kClosed;
+         gate = gate_.load(std::memory_order_acquire)) {
+      wait_for_change(gate_, gate);
     }
-    if (error_) std::rethrow_exception(error_);
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
  private:
+  // gate_ is the number of workers inside the job, and this bit when no more may join.
+  static constexpr uint32_t kClosed = 1U << 31;
+
+  void wake(int64_t helpers) {
+    if (helpers >= static_cast<int64_t>(workers_.size())) return round_.notify_all();
+    for (int64_t i = 0; i < helpers; ++i) round_.notify_one();
+  }
+
   void serve(int worker) {
     uint32_t seen = 0;
     for (;;) {
       wait_for_change(round_, seen);
       seen = round_.load(std::memory_order_acquire);
-      if (stopping_) return;
+      if (stopping_.load(std::memory_order_relaxed)) return;
+      if (!join()) continue;
       work(worker);
-      if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
+      if (gate_.fetch_sub(1, std::memory_order_acq_rel) == kClosed + 1) gate_.notify_one();
     }
+  }
+
+  bool join() {
+    uint32_t gate = gate_.load(std::memory_order_acquire);
+    while ((gate & kClosed) == 0) {
+      if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel, std::memory_order_acquire)) return true;
+    }
+    return false;
   }
 
   void work(int worker) {
@@ -113,23 +130,30 @@ class Pool {
   }
 
   void stop() {
-    stopping_ = true;
+    stopping_.store(true, std::memory_order_relaxed);
     round_.fetch_add(1, std::memory_order_release);
     round_.notify_all();
     for (std::thread& worker : workers_) worker.join();
   }
 
   std::vector<std::thread> workers_;
-  bool stopping_ = false;  // written before round_ is released
+  std::atomic<bool> stopping_{false};
   int64_t tasks_ = 0;
   detail::TaskFunction function_ = nullptr;
   void* context_ = nullptr;
   std::exception_ptr error_;
   std::mutex error_mutex_;
-  alignas(64) std::atomic<uint32_t> round_{0};  // one more each run
-  alignas(64) std::atomic<uint32_t> busy_{0};   // workers that have not finished the round
-  alignas(64) std::atomic<int64_t> next_{0};    // the next task to claim
+  alignas(64) std::atomic<uint32_t> round_{0};  // one more for each job; sleeping workers wait for it to change
+  alignas(64) std::atomic<uint32_t> gate_{kClosed};
+  alignas(64) std::atomic<int64_t> next_{0};  // the next task to claim
 };
+
+int available_cores() {
+  cpu_set_t cores;
+  const bool known = sched_getaffinity(0, sizeof(cores), &cores) == 0;
+  const int count = known ? CPU_COUNT(&cores) : static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(count, 1, kMostThreads);
+}
 
 struct PoolState {
   std::mutex mutex;  // held while the pool runs or changes
@@ -137,9 +161,23 @@ struct PoolState {
   std::atomic<int> threads{available_cores()};
 };
 
+// Never destroyed: static destructors of the program may still call parallel_for.
 PoolState& state() {
-  static PoolState pool_state;
-  return pool_state;
+  static PoolState& only = *new PoolState;
+  return only;
+}
+
+// A forked child has none of its parent's workers: it starts its own when it needs them.
+void forget_workers() {
+  PoolState& pools = state();
+  static_cast<void>(pools.pool.release());
+  new (&pools.mutex) std::mutex;
+}
+
+void start_pool(PoolState& pools) {
+  static const int watching_forks = pthread_atfork(nullptr, nullptr, forget_workers);
+  check(watching_forks == 0, "parallel_for", "out of memory");
+  pools.pool = std::make_unique<Pool>(threads());
 }
 
 void run_alone(int64_t tasks, detail::TaskFunction function, void* context) {
@@ -150,6 +188,7 @@ void run_alone(int64_t tasks, detail::TaskFunction function, void* context) {
 
 void set_threads(int n) {
   check(n >= 1 && n <= kMostThreads, "set_threads", "asked for ", n, " threads; give 1 to ", kMostThreads);
+  check(!inside_body, "set_threads", "called from the body of a parallel_for; call it outside");
   PoolState& pools = state();
   const std::lock_guard lock(pools.mutex);
   if (pools.pool && pools.pool->threads() != n) pools.pool.reset();
@@ -162,11 +201,11 @@ namespace detail {
 
 void run_tasks(int64_t tasks, TaskFunction function, void* context) {
   if (tasks <= 0) return;
-  PoolState& pools = state();
   if (tasks == 1 || inside_body || threads() == 1) return run_alone(tasks, function, context);
+  PoolState& pools = state();
   const std::unique_lock lock(pools.mutex, std::try_to_lock);
   if (!lock.owns_lock()) return run_alone(tasks, function, context);
-  if (!pools.pool) pools.pool = std::make_unique<Pool>(threads());
+  if (!pools.pool) start_pool(pools);
   pools.pool->run(tasks, function, context);
 }
 
