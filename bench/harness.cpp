@@ -21,15 +21,18 @@ constexpr int kMostAttempts = 3;
 constexpr double kProbeShare = 0.02;
 constexpr double kSliceSeconds = 80e-6;
 constexpr int kMostSlices = 100;
+// Probes that tell the quiet level before anything is measured: about 20 ms.
+constexpr int kFirstProbes = 40;
 
-double time_calls(const Contender& contender, int calls) {
+double seconds_of_call(const Contender& contender, int calls) {
   const auto start = Clock::now();
   for (int i = 0; i < calls; ++i) contender.call();
   return std::chrono::duration<double>(Clock::now() - start).count() / calls;
 }
 
-void use_threads(int count) {
-  if (threads() != count) set_threads(count);
+// Work a second; bytes where no useful operations are counted.
+double speed_of(const Contender& contender, double seconds) {
+  return (contender.flops > 0 ? contender.flops : contender.bytes) / seconds;
 }
 
 }  // namespace
@@ -43,57 +46,58 @@ std::vector<Measurement> Harness::measure(const std::vector<Contender>& contende
     paces.push_back(find_pace(contender));
     round_seconds += paces.back().seconds;
   }
-  const int fitting = static_cast<int>(std::clamp(options_.row_seconds / round_seconds, 0.0, 1e6));
-  const int wanted = options_.repetitions > 0 ? options_.repetitions
-                                              : std::clamp(fitting, kFewestRepetitions, kMostRepetitions);
+  const double fitting = std::clamp<double>(options_.row_seconds / round_seconds, kFewestRepetitions, kMostRepetitions);
+  const auto wanted = static_cast<size_t>(options_.repetitions > 0 ? options_.repetitions : fitting);
+
   std::vector<Round> rounds;
   std::vector<double> calm;
-  int quiet = 0;
-  while (quiet < wanted && static_cast<int>(rounds.size()) < wanted * kMostAttempts) {
+  size_t quiet = 0;
+  while (quiet < wanted && rounds.size() < wanted * kMostAttempts) {
     Round& round = rounds.emplace_back();
     for (size_t i = 0; i < contenders.size(); ++i) round.push_back(repeat(contenders[i], paces[i]));
-    // The best of the run may have risen, so that earlier rounds now count as busy.
-    calm.clear();
-    for (const Round& each : rounds) calm.push_back(calm_of(contenders, each));
-    quiet = static_cast<int>(std::count_if(calm.begin(), calm.end(), [](double value) { return !is_busy(value, 1); }));
+    // Judged anew each time: later probes may show that earlier rounds were busy.
+    calm = calm_of_rounds(contenders, rounds);
+    quiet = static_cast<size_t>(std::ranges::count_if(calm, [](double value) { return !is_busy(value); }));
   }
-  const std::vector<size_t> chosen = choose_repetitions(calm, 1, static_cast<size_t>(wanted));
 
+  std::vector<Round> chosen;
+  for (const size_t index : choose_repetitions(calm, wanted)) chosen.push_back(rounds[index]);
   std::vector<Measurement> results;
   for (size_t i = 0; i < contenders.size(); ++i) {
-    const Contender& contender = contenders[i];
     std::vector<double> seconds, peak, of_peak, of_first;
-    for (const size_t r : chosen) {
-      const Repetition& mine = rounds[r][i];
-      const Repetition& first = rounds[r][0];
+    for (const Round& round : chosen) {
+      const Repetition& mine = round[i];
       seconds.push_back(mine.seconds);
-      peak.push_back(mine.peak_gflops);
-      of_peak.push_back(contender.flops * 1e-9 / mine.seconds / mine.peak_gflops);
-      // Work done a second; with the same threads, beside the peak of its own moment.
-      double speed = (contender.flops / mine.seconds) / (contenders[0].flops / first.seconds);
-      if (contender.threads == contenders[0].threads) speed *= first.peak_gflops / mine.peak_gflops;
-      of_first.push_back(speed);
+      peak.push_back(mine.peak_gflops());
+      of_peak.push_back(contenders[i].flops * 1e-9 / mine.seconds / mine.peak_gflops());
+      // With the same threads each speed is taken beside the peak of its own moment.
+      const bool same_threads = contenders[i].threads == contenders[0].threads;
+      of_first.push_back(speed_of(contenders[i], mine.seconds) / speed_of(contenders[0], round[0].seconds) *
+                         (same_threads ? round[0].peak_gflops() / mine.peak_gflops() : 1));
     }
     Measurement result;
     result.seconds = median(seconds);
-    result.gflops = contender.flops * 1e-9 / result.seconds;
-    result.gbps = contender.bytes * 1e-9 / result.seconds;
+    result.gflops = contenders[i].flops * 1e-9 / result.seconds;
+    result.gbps = contenders[i].bytes * 1e-9 / result.seconds;
     result.peak_gflops = median(peak);
     result.of_peak = median(of_peak);
     result.of_first = median(of_first);
     result.repetitions = static_cast<int>(chosen.size());
     result.repeated = static_cast<int>(rounds.size() - chosen.size());
-    result.busy = std::max(0, wanted - quiet);
+    result.busy = static_cast<int>(chosen.size() - std::min(quiet, chosen.size()));
     results.push_back(result);
   }
   return results;
 }
 
-Harness::Pace Harness::find_pace(const Contender& contender) const {
-  use_threads(contender.threads);
-  // The first call fetches pages and starts threads; the second tells the time.
+Harness::Pace Harness::find_pace(const Contender& contender) {
+  if (read_shares_[contender.threads].empty()) {
+    for (int i = 0; i < kFirstProbes; ++i) probe(contender.threads, kFewSlices);
+  }
+  probe(contender.threads, kFewSlices);
+  // The first call fetches pages; the second tells the time.
   contender.call();
-  const double call = std::max(time_calls(contender, 1), 1e-9);
+  const double call = std::max(seconds_of_call(contender, 1), 1e-9);
   Pace pace;
   pace.calls = std::max(1, static_cast<int>(std::ceil(options_.least_seconds / call)));
   pace.seconds = call * pace.calls;
@@ -102,24 +106,30 @@ Harness::Pace Harness::find_pace(const Contender& contender) const {
 }
 
 Harness::Repetition Harness::repeat(const Contender& contender, const Pace& pace) {
-  use_threads(contender.threads);
-  const Probe before = probe_(pace.slices);
   Repetition result;
-  result.seconds = time_calls(contender, pace.calls);
-  const Probe after = probe_(pace.slices);
-  result.peak_gflops = (before.gflops + after.gflops) / 2;
-  // Two signs of a busy phase: reads fall beside multiply-adds, and the peak differs before and after.
-  const double steady = std::min(before.gflops, after.gflops) / std::max(before.gflops, after.gflops);
-  result.calm = std::min(before.read_share, after.read_share) * steady;
-  double& best = best_calm_[contender.threads];
-  best = std::max(best, result.calm);
+  result.before = probe(contender.threads, pace.slices);
+  result.seconds = seconds_of_call(contender, pace.calls);
+  result.after = probe(contender.threads, pace.slices);
   return result;
 }
 
-double Harness::calm_of(const std::vector<Contender>& contenders, const Round& round) const {
-  double calm = 1;
-  for (size_t i = 0; i < contenders.size(); ++i) {
-    calm = std::min(calm, round[i].calm / best_calm_.at(contenders[i].threads));
+Probe Harness::probe(int threads, int slices) {
+  if (heed::threads() != threads) set_threads(threads);
+  const Probe result = probe_(slices);
+  read_shares_[threads].push_back(result.read_share);
+  return result;
+}
+
+std::vector<double> Harness::calm_of_rounds(const std::vector<Contender>& contenders,
+                                            const std::vector<Round>& rounds) const {
+  std::map<int, double> quiet;
+  for (const auto& [threads, read_shares] : read_shares_) quiet[threads] = quiet_level(read_shares);
+  std::vector<double> calm(rounds.size(), 1);
+  for (size_t r = 0; r < rounds.size(); ++r) {
+    for (size_t i = 0; i < contenders.size(); ++i) {
+      const Repetition& each = rounds[r][i];
+      calm[r] = std::min(calm[r], calm_of(each.before, each.after, quiet.at(contenders[i].threads)));
+    }
   }
   return calm;
 }

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "bench/probe.h"
@@ -14,21 +13,21 @@ namespace heed::bench {
 // One of the things that are measured in alternation.
 struct Contender {
   int threads = 1;
-  double flops = 0;  // useful floating-point operations of a call
+  double flops = 0;  // useful floating-point operations of a call; 0 for a plain read
   double bytes = 0;  // bytes that a call has to read; 0 where that says nothing
   std::function<void()> call;
 };
 
 struct Measurement {
-  double seconds = 0;       // of a call
+  double seconds = 0;  // of a call
   double gflops = 0;
-  double peak_gflops = 0;   // what the probes around the repetitions reached
-  double of_peak = 0;       // gflops / peak_gflops, median of the repetitions' own ratios
+  double peak_gflops = 0;  // what the probes around the repetitions reached
+  double of_peak = 0;      // gflops / peak_gflops: the median of the repetitions' own ratios
   double gbps = 0;
-  double of_first = 1;      // speed over that of the first contender, likewise
-  int repetitions = 0;      // that count
-  int repeated = 0;         // that were thrown away and done again
-  int busy = 0;             // that count although the machine never became quiet
+  double of_first = 1;  // speed over that of the first contender, likewise
+  int repetitions = 0;  // that count
+  int repeated = 0;     // that were thrown away and done again
+  int busy = 0;         // that count although they are from a busy phase: the machine did not become quiet
 };
 
 struct HarnessOptions {
@@ -43,31 +42,34 @@ class Harness {
 
   explicit Harness(HarnessOptions options, ProbeFunction probe = measure_probe);
 
-  // Measures the contenders in alternation: each round is one repetition of each.
+  // Measures the contenders in alternation: each round is one repetition of each. The result has one measurement a
+  // contender.
   std::vector<Measurement> measure(const std::vector<Contender>& contenders);
 
  private:
+  // How a contender is repeated.
+  struct Pace {
+    int calls = 1;
+    int slices = kFewSlices;
+    double seconds = 0;
+  };
   struct Repetition {
     double seconds = 0;  // of a call
-    double peak_gflops = 0;
-    double calm = 0;  // falls below the run's best in a busy phase
+    Probe before, after;
+
+    double peak_gflops() const { return (before.gflops + after.gflops) / 2; }
   };
   using Round = std::vector<Repetition>;
 
-  struct Pace {
-    int calls = 1;  // a repetition
-    int slices = kFewSlices;
-    double seconds = 0;  // of a repetition
-  };
-
-  Pace find_pace(const Contender& contender) const;
+  Pace find_pace(const Contender& contender);
   Repetition repeat(const Contender& contender, const Pace& pace);
-  // How calm a round was beside the best of the run: 1 is the best.
-  double calm_of(const std::vector<Contender>& contenders, const Round& round) const;
+  Probe probe(int threads, int slices);
+  // The calm of each round: that of its least calm repetition.
+  std::vector<double> calm_of_rounds(const std::vector<Contender>& contenders, const std::vector<Round>& rounds) const;
 
   HarnessOptions options_;
   ProbeFunction probe_;
-  std::map<int, double> best_calm_;  // by number of threads
+  std::map<int, std::vector<double>> read_shares_;  // of all probes of the run, by number of threads
 };
 
 }  // namespace heed::bench

@@ -9,7 +9,7 @@ struct Probe {
   double read_share = 0;  // read_gbps / gflops of the slowest thread: it falls when something else uses the core
 };
 
-// The number of slices of a probe that is short beside the few milliseconds of a repetition (about 0.4 ms).
+// The number of slices of a probe that is short beside the few milliseconds of a repetition (about 0.8 ms).
 inline constexpr int kFewSlices = 5;
 
 // A probe takes turns of about 40 µs between multiply-adds and reads, `slices` times, on heed::threads() threads at
