@@ -67,14 +67,6 @@ enum class Mode {
   true_maximum,  // and every reference is the true maximum, so that nothing overflows on the way
 };
 
-// Calls f.operator()<n>() for n in 1 … kPanelVectors.
-template <class F>
-HWY_INLINE void with_vectors(int n, F f) {
-  if (n == 1) return f.template operator()<1>();
-  if (n == 2) return f.template operator()<2>();
-  if constexpr (kPanelVectors >= 3) f.template operator()<3>();
-}
-
 class BlockKernel {
  public:
   BlockKernel(const ForwardJob& job, const QueryBlock& block, float* scratch);
@@ -240,7 +232,7 @@ void BlockKernel::visit(Panel& panel, const Piece& piece, Mode mode) {
   std::fill_n(piece_sum_, kWidth, 0.0F);
   for (int i = 0; i < mask_.run_count(); ++i) {
     const KeyRun& run = mask_.run(i);
-    with_vectors(run.vectors, [&]<int C>() HWY_ATTR {
+    with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR {
       run.masked ? exponentiate_run<C, true>(panel, piece, run) : exponentiate_run<C, false>(panel, piece, run);
     });
   }
@@ -302,7 +294,7 @@ bool BlockKernel::sums_in_range(const Panel& panel) const {
 void BlockKernel::use_true_maximum(const Panel& panel, const Piece& piece, Mode mode) {
   for (int i = 0; i < mask_.run_count(); ++i) {
     const KeyRun& run = mask_.run(i);
-    with_vectors(run.vectors, [&]<int C>() HWY_ATTR {
+    with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR {
       score_tiles<C>(panel, piece, run, [&]<int R>(const RegisterTile<R, C>& tile, int64_t key) HWY_ATTR {
         tile.store(weights_ + key * kWidth + run.first * kLanes, kWidth);
       });
@@ -343,7 +335,7 @@ void BlockKernel::use_true_maximum(const Panel& panel, const Piece& piece, Mode 
 void BlockKernel::multiply(Panel& panel, const Piece& piece, Mode mode) {
   const KeyRun& first = mask_.run(0);
   if (panel.plain && mode == Mode::fast && mask_.run_count() == 1 && first.vectors == panel.vectors) {
-    with_vectors(panel.vectors, [&]<int C>() HWY_ATTR { multiply_all<C>(panel, piece); });
+    with_count<kPanelVectors>(panel.vectors, [&]<int C>() HWY_ATTR { multiply_all<C>(panel, piece); });
     return merge_plain(panel, false);
   }
   if (!panel.started) std::fill_n(panel.o, d_v_ * kWidth, 0.0F);
@@ -358,7 +350,7 @@ void BlockKernel::multiply(Panel& panel, const Piece& piece, Mode mode) {
       run.end = next.end;
     }
     if (mode == Mode::fast) {
-      with_vectors(run.vectors, [&]<int C>() HWY_ATTR { multiply_run<C>(piece, run, o); });
+      with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR { multiply_run<C>(piece, run, o); });
     } else {
       multiply_run_careful(piece, run, o);
     }

@@ -29,9 +29,20 @@ template <int C>
 inline constexpr int kTileRows = kManyRegisters ? (C == 1 ? 16 : C == 2 ? 12 : C == 3 ? 8 : 6) : (C == 1 ? 12 : 6);
 
 // A row stride known to the compiler.
-struct UnitStride {
-  constexpr operator int64_t() const { return 1; }
+template <int64_t stride>
+struct FixedStride {
+  constexpr operator int64_t() const { return stride; }
 };
+using UnitStride = FixedStride<1>;
+
+// Calls f.operator()<n>() for n in 1 … most.
+template <int most, class F>
+HWY_INLINE void with_count(int n, F f) {
+  if constexpr (most > 1) {
+    if (n < most) return with_count<most - 1>(n, f);
+  }
+  f.template operator()<most>();
+}
 
 template <int R, int C>
 struct RegisterTile {

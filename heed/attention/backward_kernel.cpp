@@ -1,0 +1,506 @@
+// Fused attention, backward, for one block of keys of one key/value head. Keys are in lanes for the scores, widths are
+// in lanes for the products. It mirrors forward_kernel.cpp, with p = 2^(score - reference) not yet divided by the sum
+// and d_o = d_out / sum instead, so that p · d_o are the forward's own weights:
+//
+//   for each query head of the group, for each tile of queries:
+//     1. p  = 2^(q kᵀ - reference)                 forward 1, 2
+//     2. ds = p ∘ scale · (d_o vᵀ - rowsum(d_o ∘ out))
+//     3. d_q += ds · k,   d_v += pᵀ · d_o,   d_k += dsᵀ · q         forward 3
+#include "heed/attention/backward_kernel.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "heed/core/memory.h"
+#include "heed/simd/math.h"
+#include "heed/simd/register_tile.h"
+#include "heed/simd/target.h"
+#include "heed/simd/transpose.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+constexpr int kPanelVectors = kManyRegisters ? 3 : 2;
+constexpr int64_t kPanelWidth = int64_t{kPanelVectors} * kLanes;  // keys of a packed panel of kᵀ or vᵀ
+constexpr int64_t kMostPanels = kBlockKeys / kLanes;
+
+using TileStride = FixedStride<kBlockKeys>;
+
+// `keys` keys of the block, packed [D][kPanelWidth].
+struct Panel {
+  int64_t first = 0;
+  int vectors = 0;
+};
+
+// One tile of queries: which keys of the block each row may see.
+struct QueryTile {
+  int64_t head = 0;
+  int64_t q_begin = 0;
+  int64_t rows = 0;
+  bool masked = false;    // some row may not see some key
+  bool careful = false;   // and a factor of its products is not finite: hidden pairs must be left out
+  int32_t begin[kTileQueries];
+  int32_t end[kTileQueries];
+};
+
+class KeyBlockKernel {
+ public:
+  KeyBlockKernel(const BackwardJob& job, const KeyBlock& block, float* scratch);
+  void run();
+
+ private:
+  void pack_keys();
+  bool set_ranges(QueryTile& tile) const;
+  bool load_rows(const QueryTile& tile);
+  void expand_dense(const QueryTile& tile);
+
+  void fill_scores(const QueryTile& tile);
+  template <int R, int C, bool masked>
+  void score_tile(const QueryTile& tile, int64_t row, int panel, int first_vector);
+  void zero_vectors(int64_t row, int64_t rows, int64_t key, int vectors);
+
+  void multiply_queries(const QueryTile& tile);
+  void multiply_keys(const QueryTile& tile, const float* weights, const float* rows, int64_t width, float* sums);
+  void multiply_careful(const QueryTile& tile);
+  bool visible(const QueryTile& tile, int64_t row, int64_t key) const;
+  void wait_for_turn(int64_t step) const;
+  void add_query_gradient(const QueryTile& tile) const;
+  void write_key_gradients() const;
+
+  const BackwardJob& job_;
+  const KeyBlock& block_;
+  const int64_t keys_;
+  const int64_t d_k_, d_v_;            // widths
+  const int64_t width_k_, width_v_;    // widths rounded up to vectors: the row length of all buffers
+  int panels_ = 0;
+  Panel panel_[kMostPanels];
+  bool keys_finite_ = true;
+
+  float* k_lanes_;   // [panels][Dk][kPanelWidth]
+  float* v_lanes_;   // [panels][Dv][kPanelWidth], times scale
+  float* k_rows_;    // [kBlockKeys][width_k]
+  float* q_scaled_;  // [kTileQueries][width_k], times scale · log2 e
+  float* q_rows_;    // [kTileQueries][width_k]
+  float* d_o_rows_;  // [kTileQueries][width_v]: d_out / sum
+  float* p_;         // [kTileQueries][kBlockKeys]
+  float* ds_;        // [kTileQueries][kBlockKeys]
+  float* d_q_;       // [kTileQueries][width_k]
+  float* d_k_sums_;  // [kBlockKeys][width_k]
+  float* d_v_sums_;  // [kBlockKeys][width_v]
+  float* dense_;     // [kTileQueries][kBlockKeys]: 1 where visible, only with dense masks
+  float* reference_; // [kTileQueries]
+  float* delta_;     // [kTileQueries]
+};
+
+int64_t scratch_floats(int64_t d_k, int64_t d_v) {
+  const int64_t width_k = round_up<int64_t>(d_k, kLanes);
+  const int64_t width_v = round_up<int64_t>(d_v, kLanes);
+  return kMostPanels * kPanelWidth * (d_k + d_v) + kBlockKeys * (2 * width_k + width_v) +
+         kTileQueries * (3 * width_k + width_v + 3 * kBlockKeys + 2) + 32 * kLanes;
+}
+
+KeyBlockKernel::KeyBlockKernel(const BackwardJob& job, const KeyBlock& block, float* scratch)
+    : job_(job),
+      block_(block),
+      keys_(block.k_end - block.k_begin),
+      d_k_(job.inputs.k.size(3)),
+      d_v_(job.inputs.v.size(3)),
+      width_k_(round_up<int64_t>(d_k_, kLanes)),
+      width_v_(round_up<int64_t>(d_v_, kLanes)) {
+  for (int64_t key = 0; key < keys_; ++panels_) {
+    const int64_t left = divide_up<int64_t>(keys_ - key, kLanes);
+    // 4 vectors are 2 + 2, not 3 + 1.
+    const int vectors = kPanelVectors == 3 && left == 4 ? 2 : static_cast<int>(std::min<int64_t>(left, kPanelVectors));
+    panel_[panels_] = {key, vectors};
+    key += vectors * kLanes;
+  }
+  const auto take = [&scratch](int64_t floats) {
+    float* part = scratch;
+    scratch += round_up<int64_t>(floats, kLanes);
+    return part;
+  };
+  k_lanes_ = take(panels_ * kPanelWidth * d_k_);
+  v_lanes_ = take(panels_ * kPanelWidth * d_v_);
+  k_rows_ = take(kBlockKeys * width_k_);
+  q_scaled_ = take(kTileQueries * width_k_);
+  q_rows_ = take(kTileQueries * width_k_);
+  d_o_rows_ = take(kTileQueries * width_v_);
+  p_ = take(kTileQueries * kBlockKeys);
+  ds_ = take(kTileQueries * kBlockKeys);
+  d_q_ = take(kTileQueries * width_k_);
+  d_k_sums_ = take(kBlockKeys * width_k_);
+  d_v_sums_ = take(kBlockKeys * width_v_);
+  reference_ = take(kTileQueries);
+  delta_ = take(kTileQueries);
+  dense_ = take(kTileQueries * kBlockKeys);
+}
+
+void KeyBlockKernel::run() {
+  pack_keys();
+  std::fill_n(d_k_sums_, keys_ * width_k_, 0.0F);
+  std::fill_n(d_v_sums_, keys_ * width_v_, 0.0F);
+  const int64_t group = job_.inputs.q.size(2) / job_.inputs.k.size(2);
+  QueryTile tile;
+  int64_t step = 0;
+  for (int64_t g = 0; g < group; ++g) {
+    tile.head = block_.kv_head * group + g;
+    for (int64_t q = block_.segment.q_begin; q < block_.segment.q_end; q += kTileQueries, ++step) {
+      tile.q_begin = q;
+      tile.rows = std::min(kTileQueries, block_.segment.q_end - q);
+      if (set_ranges(tile)) {
+        const bool rows_finite = load_rows(tile);
+        tile.careful = tile.masked && !(rows_finite && keys_finite_);
+        fill_scores(tile);
+        if (tile.careful) {
+          multiply_careful(tile);
+        } else {
+          multiply_queries(tile);
+          multiply_keys(tile, p_, d_o_rows_, width_v_, d_v_sums_);
+          multiply_keys(tile, ds_, q_rows_, width_k_, d_k_sums_);
+        }
+        wait_for_turn(step);
+        add_query_gradient(tile);
+      } else {
+        wait_for_turn(step);
+      }
+      if (block_.done != nullptr) block_.done->store(step + 1, std::memory_order_release);
+    }
+  }
+  write_key_gradients();
+}
+
+// Copies rows of d floats into rows of `width`, times `factor`, the rest 0. False when a value was not finite.
+bool copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t d, float factor, float* to, int64_t width) {
+  const Vector scale = hn::Set(kFloats, factor);
+  const Vector zero = hn::Zero(kFloats);
+  const int64_t whole = d / kLanes * kLanes;
+  Vector probe = zero;
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* in = from + row * from_step;
+    float* out = to + row * width;
+    for (int64_t i = 0; i < whole; i += kLanes) {
+      const Vector value = hn::Mul(hn::LoadU(kFloats, in + i), scale);
+      probe = hn::MulAdd(value, zero, probe);
+      hn::StoreU(value, kFloats, out + i);
+    }
+    if (whole == d) continue;
+    hn::StoreU(zero, kFloats, out + whole);
+    for (int64_t i = whole; i < d; ++i) out[i] = in[i] * factor;
+    probe = hn::MulAdd(hn::LoadU(kFloats, out + whole), zero, probe);
+  }
+  return hn::AllTrue(kFloats, hn::Eq(probe, zero));
+}
+
+void KeyBlockKernel::pack_keys() {
+  const View<const float, 4>& k = job_.inputs.k;
+  const View<const float, 4>& v = job_.inputs.v;
+  for (int i = 0; i < panels_; ++i) {
+    for (int c = 0; c < panel_[i].vectors; ++c) {
+      const int64_t key = panel_[i].first + int64_t{c} * kLanes;
+      const int64_t rows = std::min<int64_t>(kLanes, keys_ - key);
+      rows_to_lanes(&k(block_.b, block_.k_begin + key, block_.kv_head, 0), k.stride(1), rows, d_k_, 1.0F,
+                    k_lanes_ + i * kPanelWidth * d_k_ + c * kLanes, kPanelWidth);
+      rows_to_lanes(&v(block_.b, block_.k_begin + key, block_.kv_head, 0), v.stride(1), rows, d_v_, job_.scale,
+                    v_lanes_ + i * kPanelWidth * d_v_ + c * kLanes, kPanelWidth);
+    }
+  }
+  keys_finite_ = copy_rows(&k(block_.b, block_.k_begin, block_.kv_head, 0), k.stride(1), keys_, d_k_, 1.0F, k_rows_,
+                           width_k_);
+}
+
+// The keys of the block that each row may see. False when there are none.
+bool KeyBlockKernel::set_ranges(QueryTile& tile) const {
+  tile.masked = !job_.mask->dense().empty();
+  bool any = false;
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    const KeyRange range = block_.rule.at(tile.q_begin + row);
+    const int64_t begin = std::clamp<int64_t>(range.begin - block_.k_begin, 0, keys_);
+    const int64_t end = std::clamp<int64_t>(range.end - block_.k_begin, begin, keys_);
+    tile.begin[row] = static_cast<int32_t>(begin);
+    tile.end[row] = static_cast<int32_t>(end);
+    tile.masked = tile.masked || end - begin < keys_;
+    any = any || begin < end;
+  }
+  return any;
+}
+
+// The tile's rows of q and d_out, and what forward kept of them. False when a value was not finite.
+bool KeyBlockKernel::load_rows(const QueryTile& tile) {
+  const View<const float, 4>& q = job_.inputs.q;
+  const View<const float, 4>& d_out = job_.outputs.d_out;
+  const float* q_from = &q(block_.b, tile.q_begin, tile.head, 0);
+  bool finite = copy_rows(q_from, q.stride(1), tile.rows, d_k_, 1.0F, q_rows_, width_k_);
+  copy_rows(q_from, q.stride(1), tile.rows, d_k_, job_.score_factor, q_scaled_, width_k_);
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    const int64_t at = tile.q_begin + row;
+    finite = copy_rows(&d_out(block_.b, at, tile.head, 0), 0, 1, d_v_, job_.inverse_sum(block_.b, tile.head, at),
+                       d_o_rows_ + row * width_v_, width_v_) && finite;
+    reference_[row] = job_.outputs.rows.reference(block_.b, tile.head, at);
+    delta_[row] = job_.delta(block_.b, tile.head, at);
+  }
+  if (!job_.mask->dense().empty()) expand_dense(tile);
+  return finite;
+}
+
+// 1 where a row sees a key and 0 elsewhere, all parts of the mask together.
+void KeyBlockKernel::expand_dense(const QueryTile& tile) {
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    float* out = dense_ + row * kBlockKeys;
+    std::fill_n(out, kBlockKeys, 0.0F);
+    std::fill(out + tile.begin[row], out + tile.end[row], 1.0F);
+    for (const Mask::Dense& part : job_.mask->dense()) {
+      const int64_t step = part.values.stride(3);
+      const bool* bits = part.row(block_.b, tile.head, tile.q_begin + row) + block_.k_begin * step;
+      for (int64_t key = tile.begin[row]; key < tile.end[row]; ++key) {
+        out[key] = bits[key * step] == part.keep ? out[key] : 0.0F;
+      }
+    }
+  }
+}
+
+bool KeyBlockKernel::visible(const QueryTile& tile, int64_t row, int64_t key) const {
+  if (key < tile.begin[row] || key >= tile.end[row]) return false;
+  return job_.mask->dense().empty() || dense_[row * kBlockKeys + key] != 0.0F;
+}
+
+// 1 and 2. p and ds of the whole tile. Begins and ends of the rows' ranges never fall from one row to the next, so the
+// first row's begin and the last row's end bound a group of rows; vectors outside are 0 and cost nothing else.
+void KeyBlockKernel::fill_scores(const QueryTile& tile) {
+  for (int i = 0; i < panels_; ++i) {
+    const Panel& panel = panel_[i];
+    with_count<kPanelVectors>(panel.vectors, [&]<int V>() HWY_ATTR {
+      for_each_row_tile<V>(tile.rows, [&]<int R>(int64_t row) HWY_ATTR {
+        const int64_t begin = std::max<int64_t>(tile.begin[row] - panel.first, 0);
+        const int64_t end = std::max<int64_t>(tile.end[row + R - 1] - panel.first, begin);
+        const int first = static_cast<int>(std::min<int64_t>(begin / kLanes, V));
+        const int last = static_cast<int>(std::min<int64_t>(divide_up<int64_t>(end, kLanes), V));
+        zero_vectors(row, R, panel.first, first);
+        zero_vectors(row, R, panel.first + last * kLanes, V - last);
+        if (first >= last) return;
+        const int64_t seen_by_all = std::min<int64_t>(panel.first + last * kLanes, keys_);
+        const bool masked = !job_.mask->dense().empty() || tile.end[row] < seen_by_all ||
+                            tile.begin[row + R - 1] > panel.first + first * kLanes;
+        with_count<V>(last - first, [&]<int C>() HWY_ATTR {
+          masked ? score_tile<R, C, true>(tile, row, i, first) : score_tile<R, C, false>(tile, row, i, first);
+        });
+      });
+    });
+  }
+}
+
+// `vectors` vectors from `key` on of p and ds are 0.
+HWY_INLINE void KeyBlockKernel::zero_vectors(int64_t row, int64_t rows, int64_t key, int vectors) {
+  for (int64_t r = row; r < row + rows; ++r) {
+    for (int c = 0; c < vectors; ++c) {
+      hn::StoreU(hn::Zero(kFloats), kFloats, p_ + r * kBlockKeys + key + c * kLanes);
+      hn::StoreU(hn::Zero(kFloats), kFloats, ds_ + r * kBlockKeys + key + c * kLanes);
+    }
+  }
+}
+
+template <int R, int C, bool masked>
+void KeyBlockKernel::score_tile(const QueryTile& tile, int64_t row, int panel, int first_vector) {
+  const int64_t key = panel_[panel].first + first_vector * kLanes;
+  const float* k = k_lanes_ + panel * kPanelWidth * d_k_ + first_vector * kLanes;
+  const float* v = v_lanes_ + panel * kPanelWidth * d_v_ + first_vector * kLanes;
+  const auto shown = [&](int r, int c, Vector value) HWY_ATTR {
+    if constexpr (!masked) return value;
+    if (!job_.mask->dense().empty()) {
+      const float* at = dense_ + (row + r) * kBlockKeys + key + c * kLanes;
+      return hn::IfThenElseZero(hn::Ne(hn::LoadU(kFloats, at), hn::Zero(kFloats)), value);
+    }
+    const Vector at = hn::Iota(kFloats, static_cast<float>(key + c * kLanes));
+    return hn::IfThenElseZero(hn::And(hn::Ge(at, hn::Set(kFloats, static_cast<float>(tile.begin[row + r]))),
+                                      hn::Lt(at, hn::Set(kFloats, static_cast<float>(tile.end[row + r])))),
+                              value);
+  };
+  {
+    RegisterTile<R, C> scores;
+    scores.set_zero();
+    scores.accumulate(q_scaled_ + row * width_k_, width_k_, 1, k, kPanelWidth, d_k_);
+    scores.for_each([&](int r, int c, Vector score) HWY_ATTR {
+      const Vector p = exp2(hn::Sub(score, hn::Set(kFloats, reference_[row + r])));
+      hn::StoreU(shown(r, c, p), kFloats, p_ + (row + r) * kBlockKeys + key + c * kLanes);
+    });
+  }
+  RegisterTile<R, C> d_p;
+  d_p.fill([&](int r, int) HWY_ATTR { return hn::Set(kFloats, -delta_[row + r]); });
+  d_p.accumulate(d_o_rows_ + row * width_v_, width_v_, 1, v, kPanelWidth, d_v_);
+  d_p.for_each([&](int r, int c, Vector value) HWY_ATTR {
+    const int64_t at = (row + r) * kBlockKeys + key + c * kLanes;
+    hn::StoreU(shown(r, c, hn::Mul(value, hn::LoadU(kFloats, p_ + at))), kFloats, ds_ + at);
+  });
+}
+
+// How many of `left` vectors of a row the next product takes: none is left with a single vector where it can be helped.
+int next_columns(int64_t left) {
+  if (kMostTileVectors == 4 && (left == 5 || left == 6)) return 3;
+  return static_cast<int>(std::min<int64_t>(left, kMostTileVectors));
+}
+
+// Calls f.operator()<C>(first column) until all columns of a row of `width` floats are covered.
+template <class F>
+HWY_INLINE void for_each_column_group(int64_t width, F f) {
+  for (int64_t column = 0; column < width;) {
+    const int vectors = next_columns((width - column) / kLanes);
+    with_count<kMostTileVectors>(vectors, [&]<int C>() HWY_ATTR { f.template operator()<C>(column); });
+    column += vectors * kLanes;
+  }
+}
+
+// 3. d_q of this block: one chain over the block's keys for each element.
+void KeyBlockKernel::multiply_queries(const QueryTile& tile) {
+  for_each_column_group(width_k_, [&]<int C>(int64_t column) HWY_ATTR {
+    for_each_row_tile<C>(tile.rows, [&]<int R>(int64_t row) HWY_ATTR {
+      const int64_t begin = tile.begin[row];
+      const int64_t end = std::max<int64_t>(tile.end[row + R - 1], begin);
+      RegisterTile<R, C> sums;
+      sums.set_zero();
+      sums.accumulate(ds_ + row * kBlockKeys + begin, TileStride{}, 1, k_rows_ + begin * width_k_ + column, width_k_,
+                      end - begin);
+      sums.store(d_q_ + row * width_k_ + column, width_k_);
+    });
+  });
+}
+
+// 3. sums[key] += weightsᵀ · rows: one chain over all queries of the group for each element.
+void KeyBlockKernel::multiply_keys(const QueryTile& tile, const float* weights, const float* rows, int64_t width,
+                                   float* sums) {
+  for_each_column_group(width, [&]<int C>(int64_t column) HWY_ATTR {
+    int64_t first = 0;
+    int64_t last = 0;
+    for_each_row_tile<C>(keys_, [&]<int R>(int64_t key) HWY_ATTR {
+      // The rows that see one of these keys: both bounds only rise with the key.
+      while (first < tile.rows && tile.end[first] <= key) ++first;
+      while (last < tile.rows && tile.begin[last] < key + R) ++last;
+      if (first >= last) return;
+      float* at = sums + key * width + column;
+      RegisterTile<R, C> tile_sums;
+      tile_sums.load(at, width);
+      tile_sums.accumulate(weights + first * kBlockKeys + key, UnitStride{}, kBlockKeys, rows + first * width + column,
+                           width, last - first);
+      tile_sums.store(at, width);
+    });
+  });
+}
+
+// 3, where a hidden q, k or d_out is not finite: the same chains without the hidden pairs.
+void KeyBlockKernel::multiply_careful(const QueryTile& tile) {
+  const auto add = [](float factor, const float* row, int64_t width, float* sums) HWY_ATTR {
+    for (int64_t i = 0; i < width; i += kLanes) {
+      const Vector sum = hn::MulAdd(hn::Set(kFloats, factor), hn::LoadU(kFloats, row + i), hn::LoadU(kFloats, sums + i));
+      hn::StoreU(sum, kFloats, sums + i);
+    }
+  };
+  std::fill_n(d_q_, tile.rows * width_k_, 0.0F);
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    for (int64_t key = tile.begin[row]; key < tile.end[row]; ++key) {
+      if (!visible(tile, row, key)) continue;
+      const float p = p_[row * kBlockKeys + key];
+      const float ds = ds_[row * kBlockKeys + key];
+      add(ds, k_rows_ + key * width_k_, width_k_, d_q_ + row * width_k_);
+      add(ds, q_rows_ + row * width_k_, width_k_, d_k_sums_ + key * width_k_);
+      add(p, d_o_rows_ + row * width_v_, width_v_, d_v_sums_ + key * width_v_);
+    }
+  }
+}
+
+// Blocks add to d_q in the order of their keys, whichever threads they run on.
+void KeyBlockKernel::wait_for_turn(int64_t step) const {
+  if (block_.before == nullptr) return;
+  while (block_.before->load(std::memory_order_acquire) <= step) std::this_thread::yield();
+}
+
+void KeyBlockKernel::add_query_gradient(const QueryTile& tile) const {
+  const View<float, 4>& d_q = job_.gradients.d_q;
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    float* to = &d_q(block_.b, tile.q_begin + row, tile.head, 0);
+    const float* from = d_q_ + row * width_k_;
+    int64_t i = 0;
+    for (; i + kLanes <= d_k_; i += kLanes) {
+      hn::StoreU(hn::Add(hn::LoadU(kFloats, to + i), hn::LoadU(kFloats, from + i)), kFloats, to + i);
+    }
+    for (; i < d_k_; ++i) to[i] += from[i];
+  }
+}
+
+void KeyBlockKernel::write_key_gradients() const {
+  const auto& [d_q, d_k, d_v] = job_.gradients;
+  for (int64_t key = 0; key < keys_; ++key) {
+    std::copy_n(d_k_sums_ + key * width_k_, d_k_, &d_k(block_.b, block_.k_begin + key, block_.kv_head, 0));
+    std::copy_n(d_v_sums_ + key * width_v_, d_v_, &d_v(block_.b, block_.k_begin + key, block_.kv_head, 0));
+  }
+}
+
+// Σ_d a · b of four rows, in the lanes of a fixed tree: every row's bits depend on itself alone.
+HWY_INLINE void dot_rows(const float* const (&a)[4], const float* const (&b)[4], int64_t d, float (&result)[4]) {
+  Vector sums[4];
+  for (int r = 0; r < 4; ++r) {
+    sums[r] = hn::Zero(kFloats);
+    int64_t i = 0;
+    for (; i + kLanes <= d; i += kLanes) {
+      sums[r] = hn::MulAdd(hn::LoadU(kFloats, a[r] + i), hn::LoadU(kFloats, b[r] + i), sums[r]);
+    }
+    if (i == d) continue;
+    HWY_ALIGN float tail_a[kLanes] = {};
+    HWY_ALIGN float tail_b[kLanes] = {};
+    std::copy(a[r] + i, a[r] + d, tail_a);
+    std::copy(b[r] + i, b[r] + d, tail_b);
+    sums[r] = hn::MulAdd(hn::Load(kFloats, tail_a), hn::Load(kFloats, tail_b), sums[r]);
+  }
+  transpose_blocks(sums[0], sums[1], sums[2], sums[3]);
+  const Vector total = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(total, kFloats, lanes);
+  for (int r = 0; r < 4; ++r) {
+    result[r] = lanes[r];
+    for (int block = 4; block < kLanes; block += 4) result[r] += lanes[block + r];
+  }
+}
+
+void prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end) {
+  const auto& [out, rows, d_out] = job.outputs;
+  const int64_t d_k = job.inputs.q.size(3);
+  for (int64_t q = q_begin; q < q_end; q += 4) {
+    const float* a[4];
+    const float* c[4];
+    for (int64_t r = 0; r < 4; ++r) {
+      const int64_t at = std::min(q + r, q_end - 1);
+      a[r] = &d_out(b, at, head, 0);
+      c[r] = &out(b, at, head, 0);
+    }
+    float dots[4];
+    dot_rows(a, c, out.size(3), dots);
+    for (int64_t r = 0; r < std::min<int64_t>(4, q_end - q); ++r) {
+      const float sum = rows.sum(b, head, q + r);
+      const float inverse = sum == 0.0F ? 0.0F : 1.0F / sum;
+      job.inverse_sum(b, head, q + r) = inverse;
+      job.delta(b, head, q + r) = job.scale * inverse * dots[r];
+      std::fill_n(&job.gradients.d_q(b, q + r, head, 0), d_k, 0.0F);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+namespace heed {
+
+template <>
+void backward_prepare<kTargetIsa>(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end) {
+  HWY_NAMESPACE::prepare(job, b, head, q_begin, q_end);
+}
+
+template <>
+int64_t backward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
+  return HWY_NAMESPACE::scratch_floats(d_k, d_v);
+}
+
+template <>
+void backward_block<kTargetIsa>(const BackwardJob& job, const KeyBlock& block, float* scratch) {
+  HWY_NAMESPACE::KeyBlockKernel(job, block, scratch).run();
+}
+
+}  // namespace heed

@@ -1,0 +1,51 @@
+// What the backward kernels of each instruction set are given. Internal to heed/attention.
+#pragma once
+
+#include <atomic>
+
+#include "heed/attention/attention.h"
+#include "heed/simd/isa.h"
+
+namespace heed {
+
+// Keys of a block are counted from the segment's first key. d_q sums over keys block by block, in order, so this is
+// part of the order of arithmetic. Tiles from 48 × 64 to 192 × 256 (queries × keys) are equally fast.
+inline constexpr int64_t kBlockKeys = 192;
+inline constexpr int64_t kTileQueries = 96;
+
+// One block of keys of one segment, item and key/value head.
+struct KeyBlock {
+  int64_t b = 0;
+  int64_t kv_head = 0;
+  Segment segment;
+  int64_t k_begin = 0;
+  int64_t k_end = 0;
+  KeyRangeRule rule;                             // within the segment
+  const std::atomic<int64_t>* before = nullptr;  // steps that the block before this one has added to d_q; null: all
+  std::atomic<int64_t>* done = nullptr;          // steps that this block has added to d_q; null: nobody asks
+};
+
+struct BackwardJob {
+  AttentionInputs inputs;
+  AttentionOutputs outputs;
+  AttentionGradients gradients;
+  const Mask* mask = nullptr;
+  float scale = 0.0F;
+  float score_factor = 0.0F;         // scale · log2 e, as in forward
+  View<float, 3> inverse_sum;        // [B, H, Tq]: 1 / sum, 0 for a query that sees nothing
+  View<float, 3> delta;              // [B, H, Tq]: scale · Σ_d d_out · out / sum
+};
+
+// Fills inverse_sum and delta of queries [q_begin, q_end) of one item and head, and sets their d_q to 0.
+template <Isa isa>
+void backward_prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end);
+
+// Scratch floats that backward_block needs.
+template <Isa isa>
+int64_t backward_scratch(int64_t d_k, int64_t d_v);
+
+// Writes d_k and d_v of one block of keys and adds the block's part to d_q.
+template <Isa isa>
+void backward_block(const BackwardJob& job, const KeyBlock& block, float* scratch);
+
+}  // namespace heed

@@ -1,0 +1,133 @@
+#include "tests/support/attention_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "heed/attention/reference.h"
+#include "heed/core/rng.h"
+
+namespace heed::test {
+namespace {
+
+std::vector<double> doubles_of(View<const float, 4> view) {
+  const std::vector<float> values = values_of(view);
+  return {values.begin(), values.end()};
+}
+
+template <int N>
+std::vector<float> flatten(View<const float, N> view) {
+  std::vector<float> values;
+  values.reserve(static_cast<size_t>(view.count()));
+  for (int64_t i = 0; i < view.count(); ++i) {
+    int64_t rest = i;
+    const float* at = view.data();
+    for (int d = N - 1; d >= 0; --d) {
+      at += rest % view.size(d) * view.stride(d);
+      rest /= view.size(d);
+    }
+    values.push_back(*at);
+  }
+  return values;
+}
+
+}  // namespace
+
+std::string AttentionSizes::to_text() const {
+  return "B=" + std::to_string(batch) + " Tq=" + std::to_string(t_q) + " Tk=" + std::to_string(t_k) +
+         " H=" + std::to_string(heads) + " Hkv=" + std::to_string(kv_heads) + " Dk=" + std::to_string(d_k) +
+         " Dv=" + std::to_string(d_v);
+}
+
+AttentionCase::AttentionCase(const AttentionSizes& s, Layout layout, uint64_t seed) : sizes(s) {
+  tensors_.reserve(16);
+  if (layout == Layout::fused_qkv && s.t_q == s.t_k) {
+    const int64_t row = (s.heads + s.kv_heads) * s.d_k + s.kv_heads * s.d_v;
+    Tensor& fused = tensors_.emplace_back(std::vector<int64_t>{s.batch, s.t_q, row});
+    Rng(seed).fill_normal(fused.values());
+    const auto part = [&](int64_t offset, int64_t heads, int64_t width) {
+      return View<float, 4>(fused.values().data() + offset, {s.batch, s.t_q, heads, width},
+                            {s.t_q * row, row, width, 1});
+    };
+    q = part(0, s.heads, s.d_k);
+    k = part(s.heads * s.d_k, s.kv_heads, s.d_k);
+    v = part((s.heads + s.kv_heads) * s.d_k, s.kv_heads, s.d_v);
+  } else {
+    q = make(s.t_q, s.heads, s.d_k, layout, seed + 1);
+    k = make(s.t_k, s.kv_heads, s.d_k, layout, seed + 2);
+    v = make(s.t_k, s.kv_heads, s.d_v, layout, seed + 3);
+  }
+  d_out = make(s.t_q, s.heads, s.d_v, layout, seed + 4);
+  out = make(s.t_q, s.heads, s.d_v, layout, 0);
+  d_q = make(s.t_q, s.heads, s.d_k, layout, 0);
+  d_k = make(s.t_k, s.kv_heads, s.d_k, layout, 0);
+  d_v = make(s.t_k, s.kv_heads, s.d_v, layout, 0);
+  Tensor& reference = tensors_.emplace_back(std::vector<int64_t>{s.batch, s.heads, s.t_q});
+  rows.reference = reference.view<3>();
+  Tensor& sum = tensors_.emplace_back(std::vector<int64_t>{s.batch, s.heads, s.t_q});
+  rows.sum = sum.view<3>();
+}
+
+// Seed 0 marks a result: filled with NaN, so that what is not written shows.
+View<float, 4> AttentionCase::make(int64_t length, int64_t heads, int64_t width, Layout layout, uint64_t seed) {
+  const bool heads_first = layout == Layout::bhtd;
+  Tensor& tensor = tensors_.emplace_back(
+      heads_first ? std::vector<int64_t>{sizes.batch, heads, length, width}
+                  : std::vector<int64_t>{sizes.batch, length, heads, width});
+  if (seed == 0) {
+    std::fill(tensor.values().begin(), tensor.values().end(), std::numeric_limits<float>::quiet_NaN());
+  } else {
+    Rng(seed).fill_normal(tensor.values());
+  }
+  return heads_first ? tensor.view<4>().permuted({0, 2, 1, 3}) : tensor.view<4>();
+}
+
+void AttentionCase::forward() { attention_forward(inputs(), options, out, rows); }
+
+void AttentionCase::backward() {
+  attention_backward(inputs(), options, {out, rows, d_out}, {d_q, d_k, d_v});
+}
+
+ReferenceResult reference_result(const AttentionCase& c) {
+  const std::vector<double> q = doubles_of(c.q);
+  const std::vector<double> k = doubles_of(c.k);
+  const std::vector<double> v = doubles_of(c.v);
+  const std::vector<double> d_out = doubles_of(c.d_out);
+  const double scale = c.options.scale ? static_cast<double>(*c.options.scale)
+                                       : 1.0 / std::sqrt(static_cast<double>(c.sizes.d_k));
+  const reference::Inputs<double> in{
+      {q.data(), c.q.shape()}, {k.data(), c.k.shape()}, {v.data(), c.v.shape()}, c.options.mask, scale};
+  ReferenceResult result;
+  result.out.resize(d_out.size());
+  result.log_sum_exp.resize(static_cast<size_t>(c.rows.sum.count()));
+  result.d_q.resize(q.size());
+  result.d_k.resize(k.size());
+  result.d_v.resize(v.size());
+  reference::forward<double>(in, {result.out.data(), c.out.shape()}, {result.log_sum_exp.data(), c.rows.sum.shape()});
+  reference::backward<double>(in, {d_out.data(), c.d_out.shape()},
+                              {{result.d_q.data(), c.q.shape()},
+                               {result.d_k.data(), c.k.shape()},
+                               {result.d_v.data(), c.v.shape()}});
+  return result;
+}
+
+std::vector<float> values_of(View<const float, 4> view) { return flatten(view); }
+std::vector<float> values_of(View<const float, 3> view) { return flatten(view); }
+
+double relative_error(const std::vector<float>& a, const std::vector<double>& b) {
+  double most = 0.0;
+  double error = 0.0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    if (!std::isfinite(a[i])) return std::numeric_limits<double>::infinity();
+    most = std::max(most, std::abs(b[i]));
+    error = std::max(error, std::abs(static_cast<double>(a[i]) - b[i]));
+  }
+  return error == 0.0 ? 0.0 : error / most;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+}  // namespace heed::test

@@ -1,0 +1,70 @@
+// One attention problem with its data, its result from the library and its result from the double reference.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/attention/attention.h"
+#include "heed/core/tensor.h"
+
+namespace heed::test {
+
+enum class Layout {
+  bthd,       // [B, T, H, D], contiguous
+  bhtd,       // [B, H, T, D], contiguous
+  fused_qkv,  // q, k and v side by side in one row [B, T, (H + Hkv) Dk + Hkv Dv]; needs Tq == Tk, else as bthd
+};
+
+struct AttentionSizes {
+  int64_t batch = 1;
+  int64_t t_q = 1;
+  int64_t t_k = 1;
+  int64_t heads = 1;
+  int64_t kv_heads = 1;
+  int64_t d_k = 1;
+  int64_t d_v = 1;
+
+  std::string to_text() const;
+};
+
+// Owns q, k, v, d_out and everything computed from them. Views are [B, T, H, D] whatever the layout.
+class AttentionCase {
+ public:
+  AttentionCase(const AttentionSizes& sizes, Layout layout, uint64_t seed);
+
+  AttentionSizes sizes;
+  AttentionOptions options;
+
+  View<float, 4> q, k, v, d_out;      // inputs; tests may change values
+  View<float, 4> out, d_q, d_k, d_v;  // results
+  RowStates<float> rows;
+
+  AttentionInputs inputs() const { return {q, k, v}; }
+  void forward();
+  void backward();  // after forward()
+
+ private:
+  View<float, 4> make(int64_t length, int64_t heads, int64_t width, Layout layout, uint64_t seed);
+
+  std::vector<Tensor> tensors_;
+};
+
+// The same problem in double, plain maths: [B, T, H, D] contiguous.
+struct ReferenceResult {
+  std::vector<double> out, log_sum_exp, d_q, d_k, d_v;
+};
+ReferenceResult reference_result(const AttentionCase& c);
+
+// The values of a strided view in row-major order.
+std::vector<float> values_of(View<const float, 4> view);
+std::vector<float> values_of(View<const float, 3> view);
+
+// max |a - b| / max |b|, the measure of the contract; 0 where both are empty or 0. NaN or ∞ in `a` gives ∞.
+double relative_error(const std::vector<float>& a, const std::vector<double>& b);
+
+// Bits of both are equal (so NaN equals the same NaN, and 0 differs from -0).
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
+
+}  // namespace heed::test
