@@ -184,7 +184,7 @@ Segment Mask::segment(const MaskSizes& sizes, int64_t b, int64_t n) const {
   const bool last = index + 1 == list.size();
   const int64_t offset = document_positions_.offset(sizes, b);
   const auto query_at = [&](int64_t position) { return std::clamp<int64_t>(position - offset, 0, sizes.t_q); };
-  return {query_at(list[index]), last ? sizes.t_q : query_at(list[index + 1]), list[index],
+  return {index == 0 ? 0 : query_at(list[index]), last ? sizes.t_q : query_at(list[index + 1]), list[index],
           last ? sizes.t_k : list[index + 1]};
 }
 

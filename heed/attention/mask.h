@@ -90,7 +90,8 @@ class Mask {
   // Item b sees keys 0 … lengths[b]-1. One length a batch item.
   static Mask lengths(std::vector<int64_t> lengths);
   // Packed rows: keys starts[n] … starts[n+1]-1 are document n; a query belongs to the document that its position is
-  // in, and sees no other. One list of starts for all items, or one an item; each begins with 0 and rises.
+  // in (before the first key to the first, past the last key to the last), and sees no other. One list of starts for
+  // all items, or one an item; each begins with 0 and rises.
   static Mask documents(std::vector<int64_t> starts, QueryPositions positions = {});
   static Mask documents(std::vector<std::vector<int64_t>> starts, QueryPositions positions = {});
   // true = may see (keep), true = may not see (block). Shapes [Tq,Tk], [B,Tq,Tk] or [B or 1, H or 1, Tq, Tk]. The
@@ -120,7 +121,7 @@ class Mask {
   // How many segments item b has: its documents, or 1.
   int64_t segment_count(int64_t b) const;
 
-  // Document n of item b, or the whole item. Queries that stand before the first key belong to no document.
+  // Document n of item b, or the whole item. Every query and every key is in exactly one.
   Segment segment(const MaskSizes& sizes, int64_t b, int64_t n) const;
 
   // A dense part.

@@ -1,6 +1,7 @@
 // Random problems: sizes, masks, layouts, threads and instruction sets, each against the double reference.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 
 #include "heed/core/rng.h"
@@ -52,7 +53,11 @@ struct RandomCase {
     sizes.d_k = draw.chance(2) ? 8 * draw.between(1, 5) : draw.between(1, 40);
     sizes.d_v = draw.chance(2) ? sizes.d_k : draw.between(1, 40);
     problem = std::make_unique<AttentionCase>(sizes, static_cast<Layout>(draw.below(3)), seed * 16 + 1);
-    if (draw.chance(4)) problem->options.scale = 0.25F * static_cast<float>(draw.between(-3, 6));
+    if (draw.chance(4)) {
+      // Scores of variance up to 1, as the contract's bound supposes; 0 and negative too.
+      const float most = 1.0F / std::sqrt(static_cast<float>(sizes.d_k));
+      problem->options.scale = 0.25F * most * static_cast<float>(draw.between(-4, 4));
+    }
     draw_mask(draw, sizes);
     set_threads(static_cast<int>(draw.between(1, 3)));
   }
@@ -111,8 +116,8 @@ TEST(Random, forward_and_backward_match_the_double_reference) {
       c.backward();
       ASSERT_LE(relative_error(values_of(c.out), expected.out), 2e-6);
       ASSERT_LE(relative_error(values_of(c.d_v), expected.d_v), 1e-5);
-      ASSERT_LE(relative_error(values_of(c.d_q), expected.d_q), 1e-5);
-      ASSERT_LE(relative_error(values_of(c.d_k), expected.d_k), 1e-5);
+      ASSERT_LE(relative_error(values_of(c.d_q), expected.d_q, 0.1 * expected.d_q_terms), 1e-5);
+      ASSERT_LE(relative_error(values_of(c.d_k), expected.d_k, 0.1 * expected.d_k_terms), 1e-5);
     }
   }
   set_isa(supported_isas().back());

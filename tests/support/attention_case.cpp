@@ -32,6 +32,34 @@ std::vector<float> flatten(View<const float, N> view) {
   return values;
 }
 
+// Σ |terms| of d_q and d_k, see ReferenceResult.
+void sum_terms(const reference::Inputs<double>& in, View<const double, 4> d_out, ReferenceResult& result) {
+  const MaskSizes sizes = in.sizes();
+  std::vector<double> of_keys(static_cast<size_t>(in.k.count()));
+  const View<double, 4> k_terms(of_keys.data(), in.k.shape());
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    for (int64_t head = 0; head < sizes.heads; ++head) {
+      for (int64_t i = 0; i < sizes.t_q; ++i) {
+        const reference::Row<double> row = reference::softmax_row(in, b, head, i);
+        std::vector<double> q_terms(static_cast<size_t>(in.q.size(3)));
+        for (int64_t j = 0; j < sizes.t_k; ++j) {
+          double d_weight = 0.0;
+          for (int64_t d = 0; d < in.v.size(3); ++d) {
+            d_weight += std::abs(d_out(b, i, head, d) * in.v(b, j, in.kv_head(head), d));
+          }
+          const double term = std::abs(in.scale) * row.weights[static_cast<size_t>(j)] * d_weight;
+          for (int64_t d = 0; d < in.q.size(3); ++d) {
+            q_terms[static_cast<size_t>(d)] += term * std::abs(in.k(b, j, in.kv_head(head), d));
+            k_terms(b, j, in.kv_head(head), d) += term * std::abs(in.q(b, i, head, d));
+          }
+        }
+        for (const double terms : q_terms) result.d_q_terms = std::max(result.d_q_terms, terms);
+      }
+    }
+  }
+  for (const double terms : of_keys) result.d_k_terms = std::max(result.d_k_terms, terms);
+}
+
 }  // namespace
 
 std::string AttentionSizes::to_text() const {
@@ -109,14 +137,15 @@ ReferenceResult reference_result(const AttentionCase& c) {
                               {{result.d_q.data(), c.q.shape()},
                                {result.d_k.data(), c.k.shape()},
                                {result.d_v.data(), c.v.shape()}});
+  sum_terms(in, {d_out.data(), c.d_out.shape()}, result);
   return result;
 }
 
 std::vector<float> values_of(View<const float, 4> view) { return flatten(view); }
 std::vector<float> values_of(View<const float, 3> view) { return flatten(view); }
 
-double relative_error(const std::vector<float>& a, const std::vector<double>& b) {
-  double most = 0.0;
+double relative_error(const std::vector<float>& a, const std::vector<double>& b, double least) {
+  double most = least;
   double error = 0.0;
   for (size_t i = 0; i < b.size(); ++i) {
     if (!std::isfinite(a[i])) return std::numeric_limits<double>::infinity();

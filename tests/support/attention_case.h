@@ -54,6 +54,10 @@ class AttentionCase {
 // The same problem in double, plain maths: [B, T, H, D] contiguous.
 struct ReferenceResult {
   std::vector<double> out, log_sum_exp, d_q, d_k, d_v;
+  // The most that the absolute values of the terms of an element of d_q and d_k add up to. Terms that cancel out (a row
+  // with one visible key has no gradient at all) leave the rounding errors of their size.
+  double d_q_terms = 0.0;
+  double d_k_terms = 0.0;
 };
 ReferenceResult reference_result(const AttentionCase& c);
 
@@ -61,8 +65,9 @@ ReferenceResult reference_result(const AttentionCase& c);
 std::vector<float> values_of(View<const float, 4> view);
 std::vector<float> values_of(View<const float, 3> view);
 
-// max |a - b| / max |b|, the measure of the contract; 0 where both are empty or 0. NaN or ∞ in `a` gives ∞.
-double relative_error(const std::vector<float>& a, const std::vector<double>& b);
+// max |a - b| / max |b|, the measure of the contract; 0 where both are empty or 0. NaN or ∞ in `a` gives ∞. Where max |b|
+// is below `least`, that counts instead.
+double relative_error(const std::vector<float>& a, const std::vector<double>& b, double least = 0.0);
 
 // Bits of both are equal (so NaN equals the same NaN, and 0 differs from -0).
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
