@@ -11,7 +11,7 @@ namespace heed {
 inline constexpr size_t kAlignment = 64;
 
 struct AlignedFree {
-  void operator()(void* memory) const { ::operator delete(memory, std::align_val_t{kAlignment}); }
+  void operator()(void* memory) const { operator delete (memory, std::align_val_t{kAlignment}); }
 };
 
 // `count` values of T on a cache-line boundary, not initialised.
@@ -20,7 +20,7 @@ using AlignedArray = std::unique_ptr<T[], AlignedFree>;
 
 template <class T>
 AlignedArray<T> allocate_aligned(size_t count) {
-  return AlignedArray<T>(static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{kAlignment})));
+  return AlignedArray<T>(static_cast<T*>(operator new (count * sizeof(T), std::align_val_t{kAlignment})));
 }
 
 // The least multiple of `unit` that is not below `value`.

@@ -9,7 +9,7 @@ namespace heed {
 
 class Rng {
  public:
-  explicit Rng(uint64_t seed) : seed_(mix(seed + kStep)) {}
+  explicit Rng(uint64_t seed) : seed_(mix(seed + kSeedOffset)) {}
 
   // 64 random bits for a counter (Steele, Lea and Flood's SplitMix64 finaliser, keyed by the seed).
   uint64_t bits(uint64_t counter) const { return mix(seed_ ^ mix(counter * kStep + kStep)); }
@@ -32,7 +32,9 @@ class Rng {
   }
 
  private:
-  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15ULL;
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio
+  // 2^64 / √3. Another constant than kStep: with the same one, the mixed seed and counter would cancel where both are 0.
+  static constexpr uint64_t kSeedOffset = 0x93cd3a2c8198e269ULL;
 
   static uint64_t mix(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;

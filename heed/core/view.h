@@ -8,6 +8,10 @@
 
 namespace heed {
 
+// View<float> may become View<const float>, and nothing else may.
+template <class U, class T>
+concept MutableOf = std::same_as<const U, T> && !std::same_as<U, T>;
+
 template <class T, int N>
 class View {
  public:
@@ -20,8 +24,7 @@ class View {
   View(T* data, const Shape<N>& shape, const Shape<N>& strides) : data_(data), shape_(shape), strides_(strides) {}
 
   // View<float> reads as View<const float>.
-  template <class U>
-    requires(std::same_as<const U, T> && !std::same_as<U, T>)
+  template <MutableOf<T> U>
   View(const View<U, N>& other) : View(other.data(), other.shape(), other.strides()) {}
 
   T* data() const { return data_; }
@@ -33,15 +36,14 @@ class View {
 
   // The element at N indices.
   template <std::integral... Index>
-    requires(sizeof...(Index) == N)
   T& operator()(Index... index) const {
+    static_assert(sizeof...(Index) == N, "one index for each dimension");
     return data_[offset(index...)];
   }
 
   // The rank N-1 view at `index` of the first dimension.
-  View<T, N - 1> operator[](int64_t index) const
-    requires(N > 1)
-  {
+  View<T, N - 1> operator[](int64_t index) const {
+    static_assert(N > 1, "use view(i) for the elements of a view of rank 1");
     Shape<N - 1> shape{};
     Shape<N - 1> strides{};
     for (size_t i = 1; i < N; ++i) {
@@ -69,9 +71,8 @@ class View {
     return result;
   }
 
-  View transposed() const
-    requires(N == 2)
-  {
+  View transposed() const {
+    static_assert(N == 2, "use permuted() for other ranks");
     return permuted({1, 0});
   }
 

@@ -109,7 +109,8 @@ class Pool {
   bool join() {
     uint32_t gate = gate_.load(std::memory_order_acquire);
     while ((gate & kClosed) == 0) {
-      if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel, std::memory_order_acquire)) return true;
+      if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel, std::memory_order_acquire))
+        return true;
     }
     return false;
   }

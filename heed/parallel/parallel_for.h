@@ -8,8 +8,8 @@
 namespace heed {
 
 // How many threads calls may use, the caller's own included. The default is the number of cores the process may run
-// on. Results never depend on it. An Error when n < 1 or n > 1024, or from inside a body. Not to be called while another
-// thread is in a call of the library.
+// on. Results never depend on it. An Error when n < 1 or n > 1024, or from inside a body. Not to be called while
+// another thread is in a call of the library.
 void set_threads(int n);
 int threads();
 

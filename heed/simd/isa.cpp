@@ -66,7 +66,8 @@ void set_isa(Isa isa) {
       return;
     }
   }
-  fail("set_isa", "no ", isa_name(isa), " on this CPU or in this build; the best is ", isa_name(supported_isas().back()));
+  fail("set_isa", "no ", isa_name(isa), " on this CPU or in this build; the best is ",
+       isa_name(supported_isas().back()));
 }
 
 }  // namespace heed
