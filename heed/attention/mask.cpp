@@ -100,11 +100,10 @@ Mask Mask::documents(std::vector<int64_t> starts, QueryPositions positions) {
 Mask Mask::documents(std::vector<std::vector<int64_t>> starts, QueryPositions positions) {
   check(!starts.empty(), "Mask::documents", "no list of starts");
   for (const std::vector<int64_t>& list : starts) {
-    check(!list.empty() && list.front() == 0, "Mask::documents", "starts ", to_text(list),
-          " must begin with 0, the first key");
+    check(!list.empty() && list.front() == 0, "Mask::documents", "starts ", list, " must begin with 0, the first key");
     for (size_t i = 1; i < list.size(); ++i) {
-      check(list[i] > list[i - 1], "Mask::documents", "starts ", to_text(list), " are out of order: ", list[i],
-            " comes after ", list[i - 1], ", but each document must begin after the one before it");
+      check(list[i] > list[i - 1], "Mask::documents", "starts ", list, " are out of order: ", list[i], " comes after ",
+            list[i - 1], ", but each document must begin after the one before it");
     }
   }
   Mask mask;
@@ -145,8 +144,8 @@ void Mask::check_fits(const char* function, const MaskSizes& sizes) const {
     check(static_cast<int64_t>(list.size()) == sizes.batch, function, "mask has ", list.size(),
           " lengths for a batch of ", sizes.batch, "; give one for each item");
     for (const int64_t length : list) {
-      check(length >= 0 && length <= sizes.t_k, function, "mask has a length of ", length, " but there are Tk = ",
-            sizes.t_k, " keys; lengths must be in 0 … Tk");
+      check(length >= 0 && length <= sizes.t_k, function, "mask has a length of ", length,
+            " but there are Tk = ", sizes.t_k, " keys; lengths must be in 0 … Tk");
     }
   }
   if (!documents_.empty()) {
@@ -163,8 +162,9 @@ void Mask::check_fits(const char* function, const MaskSizes& sizes) const {
     const Shape<4>& shape = part.values.shape();
     const bool fits = (shape[0] == 1 || shape[0] == sizes.batch) && (shape[1] == 1 || shape[1] == sizes.heads) &&
                       shape[2] == sizes.t_q && shape[3] == sizes.t_k;
-    check(fits, function, "dense mask of shape ", to_text(shape), " does not fit [B or 1, H or 1, Tq, Tk] with B = ",
-          sizes.batch, ", H = ", sizes.heads, ", Tq = ", sizes.t_q, ", Tk = ", sizes.t_k);
+    check(fits, function, "dense mask of shape ", shape,
+          " does not fit [B or 1, H or 1, Tq, Tk] with B = ", sizes.batch, ", H = ", sizes.heads, ", Tq = ", sizes.t_q,
+          ", Tk = ", sizes.t_k);
     check(part.values.count() == 0 || part.values.data() != nullptr, function, "dense mask is a null view");
   }
 }
@@ -173,9 +173,7 @@ const std::vector<int64_t>& Mask::starts(int64_t b) const {
   return documents_[documents_.size() == 1 ? 0 : static_cast<size_t>(b)];
 }
 
-int64_t Mask::segment_count(int64_t b) const {
-  return documents_.empty() ? 1 : static_cast<int64_t>(starts(b).size());
-}
+int64_t Mask::segment_count(int64_t b) const { return documents_.empty() ? 1 : static_cast<int64_t>(starts(b).size()); }
 
 Segment Mask::segment(const MaskSizes& sizes, int64_t b, int64_t n) const {
   if (documents_.empty()) return {0, sizes.t_q, 0, sizes.t_k};

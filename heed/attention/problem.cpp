@@ -10,19 +10,17 @@ constexpr int64_t kMostLength = int64_t{1} << 30;
 
 void check_memory(const char* function, const char* name, View<const float, 4> tensor) {
   for (int i = 0; i < 4; ++i) {
-    check(tensor.size(i) >= 0, function, name, " has a negative size: ", to_text(tensor.shape()));
+    check(tensor.size(i) >= 0, function, name, " has a negative size: ", tensor.shape());
   }
-  check(tensor.count() == 0 || tensor.data() != nullptr, function, name, " is a null view of shape ",
-        to_text(tensor.shape()));
-  check(tensor.size(3) <= 1 || tensor.stride(3) == 1, function, name, " has strides ", to_text(tensor.strides()),
+  check(tensor.count() == 0 || tensor.data() != nullptr, function, name, " is a null view of shape ", tensor.shape());
+  check(tensor.size(3) <= 1 || tensor.stride(3) == 1, function, name, " has strides ", tensor.strides(),
         "; its last dimension must be contiguous (stride 1): copy it first");
 }
 
 }  // namespace
 
 void check_tensor(const char* function, const char* name, View<const float, 4> tensor, const Shape<4>& expected) {
-  check(tensor.shape() == expected, function, name, " has shape ", to_text(tensor.shape()), ", expected ",
-        to_text(expected));
+  check(tensor.shape() == expected, function, name, " has shape ", tensor.shape(), ", expected ", expected);
   check_memory(function, name, tensor);
 }
 
@@ -34,8 +32,7 @@ void check_rows(const char* function, const RowStates<const float>& rows, const 
         "row states need both views, reference and sum, but ", rows.sum.data() == nullptr ? "sum" : "reference",
         " is a null view", required ? ": keep them from attention_forward" : "");
   check(rows.reference.shape() == expected && rows.sum.shape() == expected, function, "row states have shapes ",
-        to_text(rows.reference.shape()), " and ", to_text(rows.sum.shape()), ", expected [B, H, Tq] = ",
-        to_text(expected));
+        rows.reference.shape(), " and ", rows.sum.shape(), ", expected [B, H, Tq] = ", expected);
 }
 
 Problem check_problem(const char* function, const AttentionInputs& inputs, const AttentionOptions& options) {
@@ -46,14 +43,14 @@ Problem check_problem(const char* function, const AttentionInputs& inputs, const
   check_memory(function, "q", q);
   check_memory(function, "k", k);
   check_memory(function, "v", v);
-  check(q.size(0) == k.size(0) && q.size(0) == v.size(0), function, "batch sizes differ: ", shapes());
-  check(k.size(1) == v.size(1), function, "k and v must have the same length Tk: ", shapes());
-  check(k.size(2) == v.size(2), function, "k and v must have the same number of heads: ", shapes());
-  check(q.size(3) == k.size(3), function, "q and k must have the same width Dk: ", shapes());
-  check(q.size(3) > 0 && v.size(3) > 0, function, "widths Dk and Dv must be at least 1: ", shapes());
+  check(q.size(0) == k.size(0) && q.size(0) == v.size(0), function, "batch sizes differ: ", shapes);
+  check(k.size(1) == v.size(1), function, "k and v must have the same length Tk: ", shapes);
+  check(k.size(2) == v.size(2), function, "k and v must have the same number of heads: ", shapes);
+  check(q.size(3) == k.size(3), function, "q and k must have the same width Dk: ", shapes);
+  check(q.size(3) > 0 && v.size(3) > 0, function, "widths Dk and Dv must be at least 1: ", shapes);
   check(q.size(2) > 0 && k.size(2) > 0 && q.size(2) % k.size(2) == 0, function, "the ", q.size(2),
-        " query heads must be a multiple of the ", k.size(2), " key/value heads: ", shapes());
-  check(q.size(1) <= kMostLength && k.size(1) <= kMostLength, function, "lengths above 2^30: ", shapes());
+        " query heads must be a multiple of the ", k.size(2), " key/value heads: ", shapes);
+  check(q.size(1) <= kMostLength && k.size(1) <= kMostLength, function, "lengths above 2^30: ", shapes);
 
   Problem problem;
   problem.sizes = {q.size(0), q.size(2), q.size(1), k.size(1)};

@@ -10,8 +10,8 @@ int64_t checked_count(const std::vector<int64_t>& shape) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / static_cast<int64_t>(sizeof(float));
   int64_t count = 1;
   for (const int64_t size : shape) {
-    check(size >= 0, "Tensor", "negative size in shape ", to_text(shape));
-    check(size == 0 || count <= kMost / size, "Tensor", "shape ", to_text(shape), " has too many elements");
+    check(size >= 0, "Tensor", "negative size in shape ", shape);
+    check(size == 0 || count <= kMost / size, "Tensor", "shape ", shape, " has too many elements");
     count *= size;
   }
   return count;

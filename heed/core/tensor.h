@@ -48,7 +48,7 @@ class Tensor {
  private:
   template <int N>
   Shape<N> sizes() const {
-    check(rank() == N, "Tensor::view", "asked for rank ", N, ", but the shape is ", to_text(shape_));
+    check(rank() == N, "Tensor::view", "asked for rank ", N, ", but the shape is ", shape_);
     Shape<N> result{};
     std::copy_n(shape_.begin(), N, result.begin());
     return result;
