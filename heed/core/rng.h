@@ -33,7 +33,7 @@ class Rng {
 
  private:
   static constexpr uint64_t kStep = 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio
-  // 2^64 / √3. Another constant than kStep: with the same one, the mixed seed and counter would cancel where both are 0.
+  // 2^64 / √3. Another constant than kStep: with the same one, seed 0 and counter 0 would cancel to 0.
   static constexpr uint64_t kSeedOffset = 0x93cd3a2c8198e269ULL;
 
   static uint64_t mix(uint64_t x) {
