@@ -12,13 +12,7 @@
 namespace heed {
 namespace {
 
-constexpr auto kLine = static_cast<int64_t>(kAlignment / sizeof(float));
 constexpr int64_t kPrepareQueries = 512;
-
-template <class T>
-int64_t floats_for(int64_t count) {
-  return round_up(divide_up<int64_t>(count * static_cast<int64_t>(sizeof(T)), sizeof(float)), kLine);
-}
 
 // Calls visit(block, first of its segment?) for every block of keys, head by head.
 template <class Visit>
@@ -29,9 +23,7 @@ void for_each_key_block(const Problem& problem, const Mask& mask, Visit visit) {
     for (int64_t kv_head = 0; kv_head < problem.kv_heads; ++kv_head) {
       for (int64_t n = 0; n < mask.segment_count(b); ++n) {
         const Segment at = mask.segment(sizes, b, n);
-        KeyBlock block{b, kv_head, at, 0, 0, rule};
-        block.rule.begin = std::max(rule.begin, at.k_begin);
-        block.rule.end = std::min(rule.end, at.k_end);
+        KeyBlock block{b, kv_head, at, 0, 0, rule.within(at)};
         for (int64_t k = at.k_begin; k < at.k_end; k += kBlockKeys) {
           block.k_begin = k;
           block.k_end = std::min(k + kBlockKeys, at.k_end);
@@ -87,10 +79,10 @@ void attention_backward(const AttentionInputs& inputs, const AttentionOptions& o
     int64_t blocks = 0;
     for_each_key_block(problem, options.mask, [&](const KeyBlock&, bool) { ++blocks; });
     const int64_t rows = sizes.batch * sizes.heads * sizes.t_q;
-    const int64_t scratch = round_up(backward_scratch<isa>(problem.d_k, problem.d_v), kLine);
-    const int64_t list = floats_for<KeyBlock>(blocks);
-    const int64_t counters = floats_for<std::atomic<int64_t>>(blocks);
-    const int64_t row_floats = floats_for<float>(rows);
+    const int64_t scratch = aligned_floats<float>(backward_scratch<isa>(problem.d_k, problem.d_v));
+    const int64_t list = aligned_floats<KeyBlock>(blocks);
+    const int64_t counters = aligned_floats<std::atomic<int64_t>>(blocks);
+    const int64_t row_floats = aligned_floats<float>(rows);
 
     Workspace own;
     Workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
@@ -105,7 +97,7 @@ void attention_backward(const AttentionInputs& inputs, const AttentionOptions& o
     const Shape<3> rows_shape{sizes.batch, sizes.heads, sizes.t_q};
     const BackwardJob job{inputs,        outputs,
                           gradients,     &options.mask,
-                          problem.scale, problem.scale * kLog2E,
+                          problem.scale, problem.score_factor,
                           {inverse_sum, rows_shape}, {inverse_sum + row_floats, rows_shape}};
     int64_t at = 0;
     for_each_key_block(problem, options.mask, [&](KeyBlock block, bool first) {

@@ -147,7 +147,7 @@ BlockKernel::BlockKernel(const ForwardJob& job, const QueryBlock& block, float* 
     panel.q_begin = q;
     panel.vectors = next_panel_vectors(divide_up<int64_t>(block.q_end - q, kLanes));
     panel.rows = std::min<int64_t>(panel.vectors * kLanes, block.q_end - q);
-    panel.keys.set(block.rule, block.k_begin, q, panel.rows);
+    panel.keys.set(block.rule, block.segment.k_begin, q, panel.rows);
     panel.q = take(d_k_ * kWidth);
     panel.o = take(d_v_ * kWidth);
     panel.reference = take(kWidth);
@@ -208,7 +208,7 @@ void BlockKernel::visit_pieces(Mode mode) {
 Piece BlockKernel::load_piece(int64_t begin, int64_t keys) {
   const View<const float, 4>& k = job_.inputs.k;
   const View<const float, 4>& v = job_.inputs.v;
-  const int64_t first = block_.k_begin + begin;
+  const int64_t first = block_.segment.k_begin + begin;
   const auto rows = [&](const View<const float, 4>& from, int64_t width, float* copy, int64_t& step) {
     const float* data = &from(block_.b, first, kv_head_, 0);
     step = from.stride(1);
@@ -227,7 +227,7 @@ Piece BlockKernel::load_piece(int64_t begin, int64_t keys) {
 
 void BlockKernel::visit(Panel& panel, const Piece& piece, Mode mode) {
   mask_.prepare(panel.keys, panel.vectors, piece.begin, piece.keys,
-                {job_.mask, block_.b, head_, panel.q_begin, panel.rows, block_.k_begin});
+                {job_.mask, block_.b, head_, panel.q_begin, panel.rows, block_.segment.k_begin});
   if (mask_.run_count() == 0) return;
   std::fill_n(piece_sum_, kWidth, 0.0F);
   for (int i = 0; i < mask_.run_count(); ++i) {

@@ -24,10 +24,10 @@ inline constexpr float kMostSum = 0x1p60F;
 struct QueryBlock {
   int64_t b = 0;
   int64_t head = 0;
+  Segment segment;  // pieces are counted from its first key
+  KeyRangeRule rule;  // within the segment
   int64_t q_begin = 0;
   int64_t q_end = 0;
-  int64_t k_begin = 0;  // of the segment: pieces are counted from here
-  KeyRangeRule rule;    // within the segment
 };
 
 struct ForwardJob {

@@ -55,6 +55,15 @@ struct KeyRange {
   int64_t end = 0;
 };
 
+// Queries [q_begin, q_end) and keys [k_begin, k_end) of one item: a document, or the whole item. Queries of a segment
+// see no key outside it.
+struct Segment {
+  int64_t q_begin = 0;
+  int64_t q_end = 0;
+  int64_t k_begin = 0;
+  int64_t k_end = 0;
+};
+
 // The keys that one item's queries may see, but for dense parts: for query q, keys
 //     max(begin, q + begin_shift) … min(end, q + end_shift) - 1.
 // Causal, windows and lengths all have this form, and so has every `&` of them.
@@ -65,15 +74,10 @@ struct KeyRangeRule {
   int64_t end_shift = std::numeric_limits<int64_t>::max() / 2;
 
   KeyRange at(int64_t q) const { return {std::max(begin, q + begin_shift), std::min(end, q + end_shift)}; }
-};
 
-// Queries [q_begin, q_end) and keys [k_begin, k_end) of one item: a document, or the whole item. Queries of a segment
-// see no key outside it.
-struct Segment {
-  int64_t q_begin = 0;
-  int64_t q_end = 0;
-  int64_t k_begin = 0;
-  int64_t k_end = 0;
+  KeyRangeRule within(const Segment& segment) const {
+    return {std::max(begin, segment.k_begin), begin_shift, std::min(end, segment.k_end), end_shift};
+  }
 };
 
 class Mask {

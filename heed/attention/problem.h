@@ -6,8 +6,6 @@
 
 namespace heed {
 
-inline constexpr float kLog2E = 1.44269504088896340736F;
-
 // The sizes of a call, after they were found to fit.
 struct Problem {
   MaskSizes sizes;  // B, H, Tq, Tk
@@ -15,6 +13,7 @@ struct Problem {
   int64_t d_k = 0;
   int64_t d_v = 0;
   float scale = 0.0F;
+  float score_factor = 0.0F;  // scale · log2 e, rounded once: q is multiplied by it, and 2^ does the rest
 
   int64_t group() const { return sizes.heads / kv_heads; }  // query heads that share a key/value head
 };

@@ -1,0 +1,50 @@
+// What a call will do, told without doing it.
+#include <algorithm>
+#include <sstream>
+
+#include "heed/attention/attention.h"
+#include "heed/attention/forward_kernel.h"
+#include "heed/attention/problem.h"
+#include "heed/attention/query_blocks.h"
+#include "heed/simd/isa.h"
+
+namespace heed {
+
+AttentionPlan attention_plan(const AttentionInputs& inputs, const AttentionOptions& options) {
+  const Problem problem = check_problem("attention_plan", inputs, options);
+  AttentionPlan plan;
+  plan.isa = isa_name(isa());
+  plan.mask = options.mask.description();
+  plan.piece_keys = kPieceKeys;
+  for_each_query_block(problem, options.mask, [&](const QueryBlock& block) {
+    const int64_t pieces = divide_up(block.segment.k_end - block.segment.k_begin, kPieceKeys);
+    const KeyRange first = block.rule.at(block.q_begin);
+    const KeyRange last = block.rule.at(block.q_end - 1);
+    const int64_t begin = std::max<int64_t>(first.begin - block.segment.k_begin, 0) / kPieceKeys;
+    const int64_t end = std::max(divide_up(std::max<int64_t>(last.end - block.segment.k_begin, 0), kPieceKeys), begin);
+    plan.pieces += end - begin;
+    plan.pieces_skipped += pieces - (end - begin);
+  });
+  plan.visible_pairs = options.mask.visible_pairs(problem.sizes);
+  plan.flops_forward = 2 * (problem.d_k + problem.d_v) * plan.visible_pairs;
+  plan.flops_backward = 2 * (3 * problem.d_k + 2 * problem.d_v) * plan.visible_pairs;
+  const int64_t outputs = problem.sizes.batch * problem.sizes.t_q * problem.sizes.heads * problem.d_v;
+  plan.bytes = static_cast<int64_t>(sizeof(float)) *
+               (inputs.q.count() + inputs.k.count() + inputs.v.count() + outputs);
+  plan.workspace_bytes = static_cast<int64_t>(sizeof(float)) * forward_memory(problem, options.mask).total;
+  return plan;
+}
+
+std::string AttentionPlan::to_text() const {
+  std::ostringstream text;
+  text << "instruction set   " << isa << "\n"
+       << "mask              " << mask << "\n"
+       << "visible pairs     " << visible_pairs << "\n"
+       << "pieces            " << pieces << " of " << piece_keys << " keys, " << pieces_skipped << " skipped\n"
+       << "FLOPs             " << flops_forward << " forward, " << flops_backward << " backward\n"
+       << "bytes             " << bytes << "\n"
+       << "workspace bytes   " << workspace_bytes << "\n";
+  return text.str();
+}
+
+}  // namespace heed
