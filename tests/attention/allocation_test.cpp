@@ -2,24 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <utility>
-#include <vector>
+#include <memory>
 
-#include "heed/attention/attention.h"
-#include "heed/core/rng.h"
 #include "heed/core/tensor.h"
 #include "heed/parallel/parallel_for.h"
 #include "tests/support/allocation_counter.h"
+#include "tests/support/attention_case.h"
 #include "tests/support/every_isa.h"
 
 namespace heed::test {
 namespace {
-
-Tensor normal_tensor(std::vector<int64_t> shape, uint64_t seed) {
-  Tensor tensor(std::move(shape));
-  Rng(seed).fill_normal(tensor.values());
-  return tensor;
-}
 
 // call() allocates nothing when it is made for the second time, with 1 and 2 threads, on every instruction set.
 template <class Call>
@@ -38,30 +30,34 @@ void expect_second_call_allocates_nothing(Call call) {
   set_threads(before);
 }
 
-struct Problem {
-  Tensor q = normal_tensor({2, 130, 4, 24}, 1);
-  Tensor k = normal_tensor({2, 130, 2, 24}, 2);
-  Tensor v = normal_tensor({2, 130, 2, 40}, 3);
-  Tensor out{{2, 130, 4, 40}};
-  Tensor reference{{2, 4, 130}};
-  Tensor sum{{2, 4, 130}};
-  Workspace workspace;
-  AttentionOptions options{Mask::causal() & Mask::lengths({130, 77}), std::nullopt, &workspace};
+// A problem with a bit of everything: groups, padding, documents, a dense mask.
+class AttentionAllocation : public ::testing::Test {
+ protected:
+  AttentionAllocation() {
+    case_.options.workspace = &workspace_;
+    case_.options.mask = Mask::causal() & Mask::lengths({1300, 770}) & Mask::documents({0, 500}) &
+                         Mask::block(View<const bool, 2>(hidden_.get(), {1300, 1300}));
+  }
 
-  AttentionInputs inputs() const { return {q.view<4>(), k.view<4>(), v.view<4>()}; }
-  RowStates<float> rows() { return {reference.view<3>(), sum.view<3>()}; }
+  AttentionCase case_{
+      {.batch = 2, .t_q = 1300, .t_k = 1300, .heads = 4, .kv_heads = 2, .d_k = 24, .d_v = 40}, Layout::fused_qkv, 1};
+  Workspace workspace_;
+  std::unique_ptr<bool[]> hidden_ = std::make_unique<bool[]>(1300 * 1300);
 };
 
-TEST(AttentionAllocation, TheCounterSeesTensors) {
+TEST_F(AttentionAllocation, TheCounterSeesATensor) {
   const int64_t before = allocation_count();
   const Tensor tensor({8});
   EXPECT_GT(allocation_count(), before);
 }
 
-TEST(AttentionAllocation, ForwardWithAWorkspaceAllocatesOnlyOnce) {
-  Problem problem;
-  expect_second_call_allocates_nothing(
-      [&] { attention_forward(problem.inputs(), problem.options, problem.out.view<4>(), problem.rows()); });
+TEST_F(AttentionAllocation, ForwardWithAWorkspaceAllocatesOnlyOnce) {
+  expect_second_call_allocates_nothing([&] { case_.forward(); });
+}
+
+TEST_F(AttentionAllocation, BackwardWithAWorkspaceAllocatesOnlyOnce) {
+  case_.forward();
+  expect_second_call_allocates_nothing([&] { case_.backward(); });
 }
 
 }  // namespace

@@ -15,6 +15,9 @@ namespace heed::test {
 namespace {
 
 constexpr double kForwardTolerance = 2e-6;
+constexpr double kGradientTolerance = 1e-5;
+// Gradients smaller than this, for inputs of unit variance, are what is left of larger terms that cancelled.
+constexpr double kLeastGradient = 0.1;
 
 std::vector<int64_t> numbers(std::istream& words) {
   std::vector<int64_t> result;
@@ -64,6 +67,7 @@ class Problem {
 
   View<const bool, 4> visible() const { return golden_.bits.at("visible").view4(); }
   MaskSizes sizes() const { return {visible().size(0), visible().size(1), visible().size(2), visible().size(3)}; }
+  double spread() const { return std::stod(golden_.texts.at("spread")); }  // of q
   const Tensor& log_sum_exps() const { return golden_.tensors.at("lse"); }
 
  private:
@@ -127,6 +131,29 @@ TEST(AttentionGolden, ForwardAgrees) {
   for_each_golden([](const Problem& problem) {
     const Outputs outputs = run_forward(problem);
     expect_heads_close(outputs.out.view<4>(), problem.tensor("out"), kForwardTolerance);
+  });
+}
+
+TEST(AttentionGolden, GradientsAgree) {
+  for_each_golden([](const Problem& problem) {
+    Outputs outputs = run_forward(problem);
+    const auto like = [&](const char* name) {
+      const Shape<4> shape = problem.tensor(name).shape();
+      return Tensor({shape.begin(), shape.end()});
+    };
+    Tensor d_q = like("q");
+    Tensor d_k = like("k");
+    Tensor d_v = like("v");
+    attention_backward(problem.inputs(), problem.options(),
+                       {outputs.out.view<4>(), outputs.rows(), problem.tensor("d_out")},
+                       {d_q.view<4>(), d_k.view<4>(), d_v.view<4>()});
+    const auto expect_close = [&](const char* name, const Tensor& got, double least) {
+      SCOPED_TRACE(name);
+      expect_heads_close(got.view<4>(), problem.tensor(name), kGradientTolerance, least);
+    };
+    expect_close("d_q", d_q, kLeastGradient);
+    expect_close("d_k", d_k, kLeastGradient * problem.spread());  // its terms are multiples of q
+    expect_close("d_v", d_v, kLeastGradient);
   });
 }
 

@@ -25,7 +25,7 @@ class Case:
     sizes: tuple  # B, H, Hkv, Tq, Tk, Dk, Dv
     mask: str = "none"  # how Heed builds the mask; `visible` follows it below
     scale: float | None = None
-    spread: float = 1.0  # of q
+    spread: float = 1.0  # standard deviation of q; 1 elsewhere
 
 
 CASES = [
@@ -153,6 +153,7 @@ def main():
             file.write(f"text mask {case.mask}\n")
             if case.scale is not None:
                 file.write(f"text scale {case.scale}\n")
+            file.write(f"text spread {case.spread}\n")
             for name, tensor in compute(case).items():
                 write_tensor(file, name, tensor)
 
