@@ -134,6 +134,19 @@ TEST(AttentionGolden, ForwardAgrees) {
   });
 }
 
+TEST(AttentionGolden, LogSumExpAgrees) {
+  for_each_golden([](const Problem& problem) {
+    Outputs outputs = run_forward(problem);
+    Tensor result(problem.log_sum_exps().shape());
+    log_sum_exp(outputs.rows(), result.view<3>());
+    Closeness rows;
+    for (size_t i = 0; i < result.values().size(); ++i) {
+      rows.add(result.values()[i], static_cast<double>(problem.log_sum_exps().values()[i]));
+    }
+    EXPECT_LE(rows.relative(1.0), kForwardTolerance) << "error " << rows.error() << " of " << rows.size();
+  });
+}
+
 TEST(AttentionGolden, GradientsAgree) {
   for_each_golden([](const Problem& problem) {
     Outputs outputs = run_forward(problem);
