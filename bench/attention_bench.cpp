@@ -4,7 +4,9 @@
 #include <memory>
 
 #include "bench/attention_call.h"
+#include "bench/resident.h"
 #include "heed/core/error.h"
+#include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"
 
 namespace heed::bench {
@@ -18,22 +20,57 @@ const AttentionCase& case_named(const std::string& name) {
 }
 
 Contender contender_of(const AttentionCase& each, int threads) {
-  const auto call = std::make_shared<AttentionCall>(each.sizes);
+  const auto call = std::make_shared<AttentionCall>(each.sizes, each.kind != "forward");
   Contender contender;
   contender.threads = threads;
   contender.flops = attention_flops(each.kind, each.sizes);
-  contender.call = [call] { call->forward(); };
+  if (each.kind == "forward") {
+    contender.call = [call] { call->forward(); };
+  } else if (each.kind == "backward") {
+    call->forward();
+    contender.call = [call] { call->backward(); };
+  } else {
+    contender.call = [call] {
+      call->forward();
+      call->backward();
+    };
+  }
   return contender;
 }
 
-Row row_of(const AttentionCase& each, int threads, const Measurement& measured) {
+Row row_of(const AttentionCase& each, int threads) {
   Row row;
   row.name = each.name;
   row.kind = each.kind;
   row.attention = each.sizes;
   row.threads = threads;
   row.isa = isa_name(isa());
-  row.measured = measured;
+  return row;
+}
+
+// The growth of the peak resident size over what the caller holds, forward and then backward.
+Row measure_memory(const AttentionCase& each, int threads) {
+  set_threads(threads);
+  AttentionCall call(each.sizes, true);
+  Row row = row_of(each, threads);
+  row.megabytes = resident_growth_mb([&] {
+    call.forward();
+    call.backward();
+  });
+  return row;
+}
+
+Row measure_speed(const AttentionCase& each, int threads, Harness& harness) {
+  std::vector<Contender> contenders;
+  if (!each.base.empty()) contenders.push_back(contender_of(case_named(each.base), each.all_threads ? 1 : threads));
+  contenders.push_back(contender_of(each, threads));
+  const std::vector<Measurement> measured = harness.measure(contenders);
+  Row row = row_of(each, threads);
+  row.measured = measured.back();
+  if (!each.base.empty()) {
+    row.base = each.base;
+    row.of_base = measured.back().of_first;
+  }
   return row;
 }
 
@@ -42,19 +79,9 @@ Row row_of(const AttentionCase& each, int threads, const Measurement& measured) 
 void bench_attention(const std::vector<AttentionCase>& cases, const AttentionBenchOptions& options, Report& report) {
   Harness harness(options.harness);
   for (const AttentionCase& each : cases) {
-    const int threads = each.all_threads ? options.all_threads : options.threads;
-    std::vector<Contender> contenders;
-    if (!each.base.empty()) {
-      contenders.push_back(contender_of(case_named(each.base), each.all_threads ? 1 : threads));
-    }
-    contenders.push_back(contender_of(each, threads));
-    const std::vector<Measurement> measured = harness.measure(contenders);
-    Row row = row_of(each, threads, measured.back());
-    if (!each.base.empty()) {
-      row.base = each.base;
-      row.of_base = measured.back().of_first;
-    }
-    report.add(row);
+    const bool all = each.all_threads || each.kind == "memory";
+    const int threads = all ? options.all_threads : options.threads;
+    report.add(each.kind == "memory" ? measure_memory(each, threads) : measure_speed(each, threads, harness));
   }
 }
 

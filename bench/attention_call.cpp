@@ -17,41 +17,51 @@ View<float, 4> view_of(const std::string& layout, Tensor& tensor) {
 
 }  // namespace
 
-AttentionCall::AttentionCall(const AttentionSizes& sizes) : sizes_(sizes), inputs_(make_inputs(1)) {
+AttentionCall::AttentionCall(const AttentionSizes& sizes, bool with_backward)
+    : sizes_(sizes), inputs_(make_projections()) {
   options_.mask = mask_of(sizes);
   options_.workspace = &workspace_;
+  Rng(1).fill_normal(inputs_.q.values());
+  Rng(2).fill_normal(inputs_.k.values());
+  Rng(3).fill_normal(inputs_.v.values());
   out_ = make_tensor(sizes.layout, sizes.batch, sizes.t_q, sizes.heads, sizes.dim);
   out_view_ = view_of(sizes.layout, out_);
   reference_ = Tensor({sizes.batch, sizes.heads, sizes.t_q});
   sum_ = Tensor({sizes.batch, sizes.heads, sizes.t_q});
+  if (!with_backward) return;
+  gradients_ = make_projections();
+  d_out_ = make_tensor(sizes.layout, sizes.batch, sizes.t_q, sizes.heads, sizes.dim);
+  d_out_view_ = view_of(sizes.layout, d_out_);
+  Rng(4).fill_normal(d_out_.values());
 }
 
-AttentionCall::Inputs AttentionCall::make_inputs(uint64_t seed) const {
-  Inputs result;
+AttentionCall::Projections AttentionCall::make_projections() const {
+  Projections result;
   if (sizes_.layout == "qkv") {
-    const int64_t heads = sizes_.heads + 2 * sizes_.kv_heads;
-    result.q = Tensor({sizes_.batch, sizes_.t_q, heads, sizes_.dim});
+    result.q = Tensor({sizes_.batch, sizes_.t_q, sizes_.heads + 2 * sizes_.kv_heads, sizes_.dim});
     const View<float, 4> all = result.q.view<4>();
     result.q_view = all.slice(2, 0, sizes_.heads);
     result.k_view = all.slice(2, sizes_.heads, sizes_.kv_heads);
     result.v_view = all.slice(2, sizes_.heads + sizes_.kv_heads, sizes_.kv_heads);
-  } else {
-    result.q = make_tensor(sizes_.layout, sizes_.batch, sizes_.t_q, sizes_.heads, sizes_.dim);
-    result.k = make_tensor(sizes_.layout, sizes_.batch, sizes_.t_k, sizes_.kv_heads, sizes_.dim);
-    result.v = make_tensor(sizes_.layout, sizes_.batch, sizes_.t_k, sizes_.kv_heads, sizes_.dim);
-    result.q_view = view_of(sizes_.layout, result.q);
-    result.k_view = view_of(sizes_.layout, result.k);
-    result.v_view = view_of(sizes_.layout, result.v);
+    return result;
   }
-  Rng(seed).fill_normal(result.q.values());
-  Rng(seed + 1).fill_normal(result.k.values());
-  Rng(seed + 2).fill_normal(result.v.values());
+  result.q = make_tensor(sizes_.layout, sizes_.batch, sizes_.t_q, sizes_.heads, sizes_.dim);
+  result.k = make_tensor(sizes_.layout, sizes_.batch, sizes_.t_k, sizes_.kv_heads, sizes_.dim);
+  result.v = make_tensor(sizes_.layout, sizes_.batch, sizes_.t_k, sizes_.kv_heads, sizes_.dim);
+  result.q_view = view_of(sizes_.layout, result.q);
+  result.k_view = view_of(sizes_.layout, result.k);
+  result.v_view = view_of(sizes_.layout, result.v);
   return result;
 }
 
 void AttentionCall::forward() {
-  attention_forward({inputs_.q_view, inputs_.k_view, inputs_.v_view}, options_, out_view_,
-                    {reference_.view<3>(), sum_.view<3>()});
+  attention_forward(inputs(), options_, out_view_, {reference_.view<3>(), sum_.view<3>()});
+}
+
+void AttentionCall::backward() {
+  const RowStates<float> rows{reference_.view<3>(), sum_.view<3>()};
+  attention_backward(inputs(), options_, {out_view_, rows, d_out_view_},
+                     {gradients_.q_view, gradients_.k_view, gradients_.v_view});
 }
 
 }  // namespace heed::bench

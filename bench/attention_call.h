@@ -9,27 +9,32 @@ namespace heed::bench {
 
 class AttentionCall {
  public:
-  explicit AttentionCall(const AttentionSizes& sizes);
+  // Inputs with normal values, and with_backward also what backward reads and writes.
+  AttentionCall(const AttentionSizes& sizes, bool with_backward);
   AttentionCall(const AttentionCall&) = delete;
   AttentionCall& operator=(const AttentionCall&) = delete;
 
   void forward();
+  // After forward().
+  void backward();
 
  private:
-  // One tensor of q, k, v or of their gradients: three arrays, or one [B, T, (H + 2 Hkv) · D] array with layout qkv.
-  struct Inputs {
+  // q, k, v or their gradients: three arrays, or with layout qkv one [B, T, (H + 2 Hkv) · D] array, kept in `q`.
+  struct Projections {
     Tensor q, k, v;
-    View<float, 4> q_view, k_view, v_view;  // [B, T, H, D]
+    View<float, 4> q_view, k_view, v_view;  // [B, T, H or Hkv, D]
   };
-  Inputs make_inputs(uint64_t seed) const;
+  Projections make_projections() const;
+  AttentionInputs inputs() const { return {inputs_.q_view, inputs_.k_view, inputs_.v_view}; }
 
   AttentionSizes sizes_;
   Workspace workspace_;
   AttentionOptions options_;
-  Inputs inputs_;
-  Tensor out_;
-  View<float, 4> out_view_;    // [B, Tq, H, D]
-  Tensor reference_, sum_;     // [B, H, Tq]
+  Projections inputs_;
+  Projections gradients_;
+  Tensor out_, d_out_;                   // in the order of the layout
+  View<float, 4> out_view_, d_out_view_;  // [B, Tq, H, D]
+  Tensor reference_, sum_;               // [B, H, Tq]
 };
 
 }  // namespace heed::bench

@@ -44,6 +44,18 @@ void add_plain_cases(std::vector<AttentionCase>& cases, const std::string& kind,
   }
 }
 
+void add_small_cases(std::vector<AttentionCase>& cases) {
+  for (const char* mask : {"dense", "causal"}) {
+    AttentionCase result;
+    result.name = std::string("both-b12-h4-d32-t64-") + mask;
+    result.group = result.kind = "both";
+    result.sizes = sizes_of(32, 64, mask);
+    result.sizes.batch = 12;
+    result.sizes.heads = result.sizes.kv_heads = 4;
+    cases.push_back(result);
+  }
+}
+
 void add_window_case(std::vector<AttentionCase>& cases) {
   AttentionCase result = plain_case("forward", 64, 8192, "window");
   result.name = "forward-d64-t8192-window512";
@@ -64,7 +76,7 @@ void add_grouped_cases(std::vector<AttentionCase>& cases) {
 }
 
 void add_layout_cases(std::vector<AttentionCase>& cases) {
-  for (const char* kind : {"forward"}) {
+  for (const char* kind : {"forward", "backward"}) {
     for (const int64_t length : {512, 2048}) {
       for (const char* layout : {"bthd", "qkv"}) {
         AttentionCase result = variant(plain_case(kind, 64, length, "dense"), "layout", layout);
@@ -76,7 +88,7 @@ void add_layout_cases(std::vector<AttentionCase>& cases) {
 }
 
 void add_thread_cases(std::vector<AttentionCase>& cases) {
-  for (const char* kind : {"forward"}) {
+  for (const char* kind : {"forward", "backward"}) {
     for (const char* mask : {"dense", "causal"}) {
       for (const int64_t length : {512, 2048}) {
         AttentionCase result = variant(plain_case(kind, 64, length, mask), "threads", "threads");
@@ -99,15 +111,28 @@ void add_length_cases(std::vector<AttentionCase>& cases) {
   }
 }
 
+// Peak resident size: the score matrix of these sizes would need 34 GB.
+void add_memory_cases(std::vector<AttentionCase>& cases) {
+  for (const char* mask : {"dense", "causal"}) {
+    AttentionCase result = plain_case("memory", 64, 32768, mask);
+    result.slow = std::string(mask) == "dense";
+    cases.push_back(result);
+  }
+}
+
 std::vector<AttentionCase> make_cases() {
   std::vector<AttentionCase> cases;
   add_plain_cases(cases, "forward", 64, {128, 512, 2048, 8192});
   add_plain_cases(cases, "forward", 128, {512, 2048});
+  add_plain_cases(cases, "backward", 64, {512, 2048});
+  add_plain_cases(cases, "backward", 128, {512, 2048});
+  add_small_cases(cases);
   add_window_case(cases);
   add_grouped_cases(cases);
   add_layout_cases(cases);
   add_thread_cases(cases);
   add_length_cases(cases);
+  add_memory_cases(cases);
   return cases;
 }
 
@@ -141,7 +166,7 @@ std::vector<AttentionCase> select_attention_cases(const Selection& selection) {
         selection.names, [&](const std::string& name) { return each.name == name || each.group == name; });
     if (!selection.names.empty() ? !named : each.group == "memory") continue;
     if (each.name.find(selection.matching) == std::string::npos) continue;
-    if (selection.quick && !asked && each.slow) continue;
+    if (selection.quick && each.slow && !(asked && each.group != "memory")) continue;
     chosen.push_back(each);
   }
   return chosen;

@@ -1,0 +1,31 @@
+#include "bench/resident.h"
+
+#include <fstream>
+#include <string>
+
+#include "heed/core/error.h"
+
+namespace heed::bench {
+namespace {
+
+// A line "Name:   1234 kB" of /proc/self/status, in megabytes.
+double status_mb(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    double kilobytes = 0;
+    if (word == name + ":" && status >> kilobytes) return kilobytes * 1024e-6;
+  }
+  fail("resident_growth_mb", "/proc/self/status has no ", name, "; this case needs Linux");
+}
+
+}  // namespace
+
+void reset_peak_resident() {
+  // 5 resets VmHWM (proc(5)).
+  std::ofstream("/proc/self/clear_refs") << "5";
+}
+
+double resident_mb() { return status_mb("VmRSS"); }
+double peak_resident_mb() { return status_mb("VmHWM"); }
+
+}  // namespace heed::bench
