@@ -35,14 +35,14 @@ class AttentionAllocation : public ::testing::Test {
  protected:
   AttentionAllocation() {
     case_.options.workspace = &workspace_;
-    case_.options.mask = Mask::causal() & Mask::lengths({1300, 770}) & Mask::documents({0, 500}) &
-                         Mask::block(View<const bool, 2>(hidden_.get(), {1300, 1300}));
+    case_.options.mask = Mask::causal() & Mask::lengths({600, 370}) & Mask::documents({0, 250}) &
+                         Mask::block(View<const bool, 2>(hidden_.get(), {600, 600}));
   }
 
   AttentionCase case_{
-      {.batch = 2, .t_q = 1300, .t_k = 1300, .heads = 4, .kv_heads = 2, .d_k = 24, .d_v = 40}, Layout::fused_qkv, 1};
+      {.batch = 2, .t_q = 600, .t_k = 600, .heads = 4, .kv_heads = 2, .d_k = 24, .d_v = 40}, Layout::fused_qkv, 1};
   Workspace workspace_;
-  std::unique_ptr<bool[]> hidden_ = std::make_unique<bool[]>(1300 * 1300);
+  std::unique_ptr<bool[]> hidden_ = std::make_unique<bool[]>(600 * 600);
 };
 
 TEST_F(AttentionAllocation, TheCounterSeesATensor) {
