@@ -28,8 +28,9 @@ struct LaneRanges {
   void set(const KeyRangeRule& rule, int64_t k_begin, int64_t first, int64_t rows) {
     for (int64_t lane = 0; lane < V * kLanes; ++lane) {
       const KeyRange range = rule.at(first + std::min(lane, rows - 1));
-      begin[lane] = static_cast<int32_t>(std::max<int64_t>(range.begin - k_begin, 0));
-      end[lane] = static_cast<int32_t>(std::max<int64_t>(range.end - k_begin, begin[lane]));
+      // A query that sees nothing gets an empty range among the keys that exist.
+      end[lane] = static_cast<int32_t>(std::max<int64_t>(range.end - k_begin, 0));
+      begin[lane] = static_cast<int32_t>(std::clamp<int64_t>(range.begin - k_begin, 0, end[lane]));
     }
     for (int c = 0; c < V; ++c) {
       const auto of_begin = std::minmax_element(begin + c * kLanes, begin + (c + 1) * kLanes);
