@@ -4,28 +4,15 @@
 #include <cmath>
 #include <memory>
 
-#include "heed/core/rng.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/draw.h"
 
 namespace heed::test {
 namespace {
 
 constexpr int kCases = 1500;
-
-// A random number generator with a position, for drawing one thing after the other.
-class Draw {
- public:
-  explicit Draw(uint64_t seed) : rng_(seed) {}
-  int64_t below(int64_t n) { return static_cast<int64_t>(rng_.bits(at_++) % static_cast<uint64_t>(n)); }
-  int64_t between(int64_t least, int64_t most) { return least + below(most - least + 1); }
-  bool chance(int64_t one_in) { return below(one_in) == 0; }
-
- private:
-  Rng rng_;
-  uint64_t at_ = 0;
-};
 
 // Mostly small and odd, sometimes past a piece, a panel, a block.
 int64_t draw_length(Draw& draw) {
