@@ -16,21 +16,30 @@ std::vector<double> doubles_of(View<const float, 4> view) {
   return {values.begin(), values.end()};
 }
 
-template <int N>
-std::vector<float> flatten(View<const float, N> view) {
-  std::vector<float> values;
-  values.reserve(static_cast<size_t>(view.count()));
-  for (int64_t i = 0; i < view.count(); ++i) {
+// visit(element) in row-major order.
+template <class T, int N, class Visit>
+void for_each_element(View<T, N> view, Visit visit) {
+  const int64_t count = view.count();
+  for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i;
-    const float* at = view.data();
+    T* at = view.data();
     for (int d = N - 1; d >= 0; --d) {
       at += rest % view.size(d) * view.stride(d);
       rest /= view.size(d);
     }
-    values.push_back(*at);
+    visit(*at);
   }
+}
+
+template <int N>
+std::vector<float> flatten(View<const float, N> view) {
+  std::vector<float> values;
+  values.reserve(static_cast<size_t>(view.count()));
+  for_each_element(view, [&](float value) { values.push_back(value); });
   return values;
 }
+
+void set_nan(float& value) { value = std::numeric_limits<float>::quiet_NaN(); }
 
 // Σ |terms| of d_q and d_k, see ReferenceResult.
 void sum_terms(const reference::Inputs<double>& in, View<const double, 4> d_out, ReferenceResult& result) {
@@ -100,9 +109,8 @@ AttentionCase::AttentionCase(const AttentionSizes& s, Layout layout, uint64_t se
 // Seed 0 marks a result: filled with NaN, so that what is not written shows.
 View<float, 4> AttentionCase::make(int64_t length, int64_t heads, int64_t width, Layout layout, uint64_t seed) {
   const bool heads_first = layout == Layout::bhtd;
-  Tensor& tensor = tensors_.emplace_back(
-      heads_first ? std::vector<int64_t>{sizes.batch, heads, length, width}
-                  : std::vector<int64_t>{sizes.batch, length, heads, width});
+  Tensor& tensor = tensors_.emplace_back(heads_first ? std::vector<int64_t>{sizes.batch, heads, length, width}
+                                                     : std::vector<int64_t>{sizes.batch, length, heads, width});
   if (seed == 0) {
     std::fill(tensor.values().begin(), tensor.values().end(), std::numeric_limits<float>::quiet_NaN());
   } else {
@@ -113,8 +121,19 @@ View<float, 4> AttentionCase::make(int64_t length, int64_t heads, int64_t width,
 
 void AttentionCase::forward() { attention_forward(inputs(), options, out, rows); }
 
-void AttentionCase::backward() {
-  attention_backward(inputs(), options, {out, rows, d_out}, {d_q, d_k, d_v});
+void AttentionCase::backward() { attention_backward(inputs(), options, {out, rows, d_out}, {d_q, d_k, d_v}); }
+
+void AttentionCase::clear_results() {
+  for (const View<float, 4>& view : {out, d_q, d_k, d_v}) for_each_element(view, set_nan);
+  for (const View<float, 3>& view : {rows.reference, rows.sum}) for_each_element(view, set_nan);
+}
+
+AttentionResults run(AttentionCase& c) {
+  c.clear_results();
+  c.forward();
+  c.backward();
+  return {values_of(c.out), values_of(c.rows.reference), values_of(c.rows.sum), values_of(c.d_q), values_of(c.d_k),
+          values_of(c.d_v)};
 }
 
 ReferenceResult reference_result(const AttentionCase& c) {
@@ -122,8 +141,8 @@ ReferenceResult reference_result(const AttentionCase& c) {
   const std::vector<double> k = doubles_of(c.k);
   const std::vector<double> v = doubles_of(c.v);
   const std::vector<double> d_out = doubles_of(c.d_out);
-  const double scale = c.options.scale ? static_cast<double>(*c.options.scale)
-                                       : 1.0 / std::sqrt(static_cast<double>(c.sizes.d_k));
+  const double scale =
+      c.options.scale ? static_cast<double>(*c.options.scale) : 1.0 / std::sqrt(static_cast<double>(c.sizes.d_k));
   const reference::Inputs<double> in{
       {q.data(), c.q.shape()}, {k.data(), c.k.shape()}, {v.data(), c.v.shape()}, c.options.mask, scale};
   ReferenceResult result;
@@ -133,10 +152,9 @@ ReferenceResult reference_result(const AttentionCase& c) {
   result.d_k.resize(k.size());
   result.d_v.resize(v.size());
   reference::forward<double>(in, {result.out.data(), c.out.shape()}, {result.log_sum_exp.data(), c.rows.sum.shape()});
-  reference::backward<double>(in, {d_out.data(), c.d_out.shape()},
-                              {{result.d_q.data(), c.q.shape()},
-                               {result.d_k.data(), c.k.shape()},
-                               {result.d_v.data(), c.v.shape()}});
+  reference::backward<double>(
+      in, {d_out.data(), c.d_out.shape()},
+      {{result.d_q.data(), c.q.shape()}, {result.d_k.data(), c.k.shape()}, {result.d_v.data(), c.v.shape()}});
   sum_terms(in, {d_out.data(), c.d_out.shape()}, result);
   return result;
 }

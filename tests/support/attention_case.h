@@ -43,13 +43,23 @@ class AttentionCase {
 
   AttentionInputs inputs() const { return {q, k, v}; }
   void forward();
-  void backward();  // after forward()
+  void backward();       // after forward()
+  void clear_results();  // NaN, so that what is not written shows
 
  private:
   View<float, 4> make(int64_t length, int64_t heads, int64_t width, Layout layout, uint64_t seed);
 
   std::vector<Tensor> tensors_;
 };
+
+// The values of all results, row-major.
+struct AttentionResults {
+  std::vector<float> out, reference, sum;  // [B, Tq, H, Dv], [B, H, Tq] twice
+  std::vector<float> d_q, d_k, d_v;        // [B, T, H or Hkv, D]
+};
+
+// Runs forward and backward on fresh results: whatever was in them before is NaN when they begin.
+AttentionResults run(AttentionCase& c);
 
 // The same problem in double, plain maths: [B, T, H, D] contiguous.
 struct ReferenceResult {
