@@ -36,7 +36,9 @@ void check_rows(const char* function, const RowStates<const float>& rows, const 
 }
 
 Problem check_problem(const char* function, const AttentionInputs& inputs, const AttentionOptions& options) {
-  const auto& [q, k, v] = inputs;
+  const View<const float, 4>& q = inputs.q;
+  const View<const float, 4>& k = inputs.k;
+  const View<const float, 4>& v = inputs.v;
   const auto shapes = [&] {
     return "q " + to_text(q.shape()) + ", k " + to_text(k.shape()) + ", v " + to_text(v.shape());
   };

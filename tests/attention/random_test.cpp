@@ -8,11 +8,12 @@
 #include "heed/simd/isa.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/draw.h"
+#include "tests/support/sanitized.h"
 
 namespace heed::test {
 namespace {
 
-constexpr int kCases = 1500;
+constexpr int kCases = kSanitized ? 200 : 1500;
 
 // Mostly small and odd, sometimes past a piece, a panel, a block.
 int64_t draw_length(Draw& draw) {
