@@ -9,6 +9,7 @@
 #include "heed/attention/backward_kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "heed/core/memory.h"
@@ -43,6 +44,13 @@ struct QueryTile {
   int32_t begin[kTileQueries];
   int32_t end[kTileQueries];
 };
+
+// The power of two by which a row's reference is raised and its sum divided. Sums between 1 and 2^24 stay as forward
+// left them; one of 2^±60 would let d_out / sum overflow or vanish before p makes up for it.
+float reference_shift(float sum) {
+  if (!(sum > 0.0F && sum < 1.0F) && !(sum > 0x1p24F)) return 0.0F;
+  return static_cast<float>(std::ilogb(sum));
+}
 
 class KeyBlockKernel {
  public:
@@ -236,7 +244,8 @@ bool KeyBlockKernel::load_rows(const QueryTile& tile) {
     const int64_t at = tile.q_begin + row;
     finite = copy_rows(&d_out(block_.b, at, tile.head, 0), 0, 1, d_v_, job_.inverse_sum(block_.b, tile.head, at),
                        d_o_rows_ + row * width_v_, width_v_) && finite;
-    reference_[row] = job_.outputs.rows.reference(block_.b, tile.head, at);
+    const auto& [reference, sum] = job_.outputs.rows;
+    reference_[row] = reference(block_.b, tile.head, at) + reference_shift(sum(block_.b, tile.head, at));
     delta_[row] = job_.delta(block_.b, tile.head, at);
   }
   if (!job_.mask->dense().empty()) expand_dense(tile);
@@ -474,7 +483,7 @@ void prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, i
     dot_rows(a, c, out.size(3), dots);
     for (int64_t r = 0; r < std::min<int64_t>(4, q_end - q); ++r) {
       const float sum = rows.sum(b, head, q + r);
-      const float inverse = sum == 0.0F ? 0.0F : 1.0F / sum;
+      const float inverse = sum == 0.0F ? 0.0F : std::exp2(reference_shift(sum)) / sum;
       job.inverse_sum(b, head, q + r) = inverse;
       job.delta(b, head, q + r) = job.scale * inverse * dots[r];
       std::fill_n(&job.gradients.d_q(b, q + r, head, 0), d_k, 0.0F);

@@ -32,7 +32,7 @@ struct BackwardJob {
   const Mask* mask = nullptr;
   float scale = 0.0F;
   float score_factor = 0.0F;         // scale · log2 e, as in forward
-  View<float, 3> inverse_sum;        // [B, H, Tq]: 1 / sum, 0 for a query that sees nothing
+  View<float, 3> inverse_sum;        // [B, H, Tq]: 1 / (shifted) sum, 0 for a query that sees nothing
   View<float, 3> delta;              // [B, H, Tq]: scale · Σ_d d_out · out / sum
 };
 
