@@ -14,7 +14,7 @@ namespace {
 
 const AttentionCase& case_named(const std::string& name) {
   const auto& cases = attention_cases();
-  const auto found = std::ranges::find(cases, name, &AttentionCase::name);
+  const auto found = std::ranges::find_if(cases, [&](const AttentionCase& each) { return each.label.name == name; });
   check(found != cases.end(), "bench_attention", "no case is called ", name);
   return *found;
 }
@@ -40,7 +40,7 @@ Contender contender_of(const AttentionCase& each, int threads) {
 
 Row row_of(const AttentionCase& each, int threads) {
   Row row;
-  row.name = each.name;
+  row.name = each.label.name;
   row.kind = each.kind;
   row.attention = each.sizes;
   row.threads = threads;
@@ -79,8 +79,7 @@ Row measure_speed(const AttentionCase& each, int threads, Harness& harness) {
 void bench_attention(const std::vector<AttentionCase>& cases, const AttentionBenchOptions& options, Report& report) {
   Harness harness(options.harness);
   for (const AttentionCase& each : cases) {
-    const bool all = each.all_threads || each.kind == "memory";
-    const int threads = all ? options.all_threads : options.threads;
+    const int threads = each.all_threads ? options.all_threads : options.threads;
     report.add(each.kind == "memory" ? measure_memory(each, threads) : measure_speed(each, threads, harness));
   }
 }

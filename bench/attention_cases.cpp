@@ -1,7 +1,5 @@
 #include "bench/attention_cases.h"
 
-#include <algorithm>
-
 #include "heed/core/error.h"
 
 namespace heed::bench {
@@ -21,19 +19,19 @@ AttentionSizes sizes_of(int64_t dim, int64_t length, const std::string& mask) {
 
 AttentionCase plain_case(const std::string& kind, int64_t dim, int64_t length, const std::string& mask) {
   AttentionCase result;
-  result.name = kind + "-d" + text(dim) + "-t" + text(length) + "-" + mask;
-  result.group = result.kind = kind;
+  result.label.name = kind + "-d" + text(dim) + "-t" + text(length) + "-" + mask;
+  result.label.group = result.kind = kind;
   result.sizes = sizes_of(dim, length, mask);
-  result.slow = length >= 8192;
+  result.label.slow = length >= 8192;
   return result;
 }
 
 // A case that is compared with `base`, under a longer name.
 AttentionCase variant(const AttentionCase& base, const std::string& group, const std::string& suffix) {
   AttentionCase result = base;
-  result.name += "-" + suffix;
-  result.group = group;
-  result.base = base.name;
+  result.label.name += "-" + suffix;
+  result.label.group = group;
+  result.base = base.label.name;
   return result;
 }
 
@@ -47,8 +45,8 @@ void add_plain_cases(std::vector<AttentionCase>& cases, const std::string& kind,
 void add_small_cases(std::vector<AttentionCase>& cases) {
   for (const char* mask : {"dense", "causal"}) {
     AttentionCase result;
-    result.name = std::string("both-b12-h4-d32-t64-") + mask;
-    result.group = result.kind = "both";
+    result.label.name = std::string("both-b12-h4-d32-t64-") + mask;
+    result.label.group = result.kind = "both";
     result.sizes = sizes_of(32, 64, mask);
     result.sizes.batch = 12;
     result.sizes.heads = result.sizes.kv_heads = 4;
@@ -58,8 +56,8 @@ void add_small_cases(std::vector<AttentionCase>& cases) {
 
 void add_window_case(std::vector<AttentionCase>& cases) {
   AttentionCase result = plain_case("forward", 64, 8192, "window");
-  result.name = "forward-d64-t8192-window512";
-  result.group = "window";
+  result.label.name = "forward-d64-t8192-window512";
+  result.label.group = "window";
   result.base = "forward-d64-t8192-dense";
   result.sizes.window = 512;
   cases.push_back(result);
@@ -68,8 +66,8 @@ void add_window_case(std::vector<AttentionCase>& cases) {
 void add_grouped_cases(std::vector<AttentionCase>& cases) {
   for (const char* mask : {"dense", "causal"}) {
     AttentionCase result = plain_case("forward", 128, 512, mask);
-    result.name = std::string("forward-h32-kv8-d128-t512-") + mask;
-    result.group = "gqa";
+    result.label.name = std::string("forward-h32-kv8-d128-t512-") + mask;
+    result.label.group = "gqa";
     result.sizes.heads = 32;
     cases.push_back(result);
   }
@@ -103,8 +101,8 @@ void add_thread_cases(std::vector<AttentionCase>& cases) {
 void add_length_cases(std::vector<AttentionCase>& cases) {
   for (const int64_t length : {512, 2048, 8192, 32768}) {
     AttentionCase result = plain_case("forward", 64, length, "dense");
-    result.name = "length-h1-d64-t" + text(length);
-    result.group = "length";
+    result.label.name = "length-h1-d64-t" + text(length);
+    result.label.group = "length";
     result.sizes.heads = result.sizes.kv_heads = 1;
     if (length > 512) result.base = "length-h1-d64-t512";
     cases.push_back(result);
@@ -115,7 +113,8 @@ void add_length_cases(std::vector<AttentionCase>& cases) {
 void add_memory_cases(std::vector<AttentionCase>& cases) {
   for (const char* mask : {"dense", "causal"}) {
     AttentionCase result = plain_case("memory", 64, 32768, mask);
-    result.slow = std::string(mask) == "dense";
+    result.label.slow = std::string(mask) == "dense";
+    result.label.only_if_named = result.all_threads = true;
     cases.push_back(result);
   }
 }
@@ -141,35 +140,6 @@ std::vector<AttentionCase> make_cases() {
 const std::vector<AttentionCase>& attention_cases() {
   static const std::vector<AttentionCase> cases = make_cases();
   return cases;
-}
-
-bool is_attention_case(const std::string& name_or_group) {
-  return std::ranges::any_of(attention_cases(), [&](const AttentionCase& each) {
-    return each.name == name_or_group || each.group == name_or_group;
-  });
-}
-
-std::vector<std::string> attention_case_names() {
-  std::vector<std::string> names;
-  for (const AttentionCase& each : attention_cases()) {
-    if (std::ranges::find(names, each.group) == names.end()) names.push_back(each.group);
-  }
-  for (const AttentionCase& each : attention_cases()) names.push_back(each.name);
-  return names;
-}
-
-std::vector<AttentionCase> select_attention_cases(const Selection& selection) {
-  const bool asked = !selection.names.empty() || !selection.matching.empty();
-  std::vector<AttentionCase> chosen;
-  for (const AttentionCase& each : attention_cases()) {
-    const bool named = std::ranges::any_of(
-        selection.names, [&](const std::string& name) { return each.name == name || each.group == name; });
-    if (!selection.names.empty() ? !named : each.group == "memory") continue;
-    if (each.name.find(selection.matching) == std::string::npos) continue;
-    if (selection.quick && each.slow && !(asked && each.group != "memory")) continue;
-    chosen.push_back(each);
-  }
-  return chosen;
 }
 
 Mask mask_of(const AttentionSizes& sizes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <utility>
 
 #include "bench/statistics.h"
@@ -10,8 +11,6 @@
 
 namespace heed::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kFewestRepetitions = 7;
 constexpr int kMostRepetitions = 31;
@@ -24,12 +23,6 @@ constexpr int kMostSlices = 100;
 // Probes that tell the quiet level before anything is measured: about 20 ms.
 constexpr int kFirstProbes = 40;
 
-double seconds_of_call(const Contender& contender, int calls) {
-  const auto start = Clock::now();
-  for (int i = 0; i < calls; ++i) contender.call();
-  return std::chrono::duration<double>(Clock::now() - start).count() / calls;
-}
-
 // Work a second; bytes where no useful operations are counted.
 double speed_of(const Contender& contender, double seconds) {
   return (contender.flops > 0 ? contender.flops : contender.bytes) / seconds;
@@ -37,7 +30,20 @@ double speed_of(const Contender& contender, double seconds) {
 
 }  // namespace
 
-Harness::Harness(HarnessOptions options, ProbeFunction probe) : options_(options), probe_(std::move(probe)) {}
+Instruments real_instruments() {
+  Instruments real;
+  real.probe = measure_probe;
+  real.now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  real.thread_seconds = [] {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  };
+  return real;
+}
+
+Harness::Harness(HarnessOptions options, Instruments instruments)
+    : options_(options), instruments_(std::move(instruments)) {}
 
 std::vector<Measurement> Harness::measure(const std::vector<Contender>& contenders) {
   std::vector<Pace> paces;
@@ -97,7 +103,9 @@ Harness::Pace Harness::find_pace(const Contender& contender) {
   probe(contender.threads, kFewSlices);
   // The first call fetches pages; the second tells the time.
   contender.call();
-  const double call = std::max(seconds_of_call(contender, 1), 1e-9);
+  const double start = instruments_.now();
+  contender.call();
+  const double call = std::max(instruments_.now() - start, 1e-9);
   Pace pace;
   pace.calls = std::max(1, static_cast<int>(std::ceil(options_.least_seconds / call)));
   pace.seconds = call * pace.calls;
@@ -108,14 +116,20 @@ Harness::Pace Harness::find_pace(const Contender& contender) {
 Harness::Repetition Harness::repeat(const Contender& contender, const Pace& pace) {
   Repetition result;
   result.before = probe(contender.threads, pace.slices);
-  result.seconds = seconds_of_call(contender, pace.calls);
+  const double thread_start = instruments_.thread_seconds();
+  const double start = instruments_.now();
+  for (int i = 0; i < pace.calls; ++i) contender.call();
+  const double seconds = instruments_.now() - start;
+  result.seconds = seconds / pace.calls;
+  // With more threads the calling one may sleep while it waits for the others.
+  if (contender.threads == 1) result.on_core = std::min(1.0, (instruments_.thread_seconds() - thread_start) / seconds);
   result.after = probe(contender.threads, pace.slices);
   return result;
 }
 
 Probe Harness::probe(int threads, int slices) {
   if (heed::threads() != threads) set_threads(threads);
-  const Probe result = probe_(slices);
+  const Probe result = instruments_.probe(slices);
   read_shares_[threads].push_back(result.read_share);
   return result;
 }
@@ -128,7 +142,8 @@ std::vector<double> Harness::calm_of_rounds(const std::vector<Contender>& conten
   for (size_t r = 0; r < rounds.size(); ++r) {
     for (size_t i = 0; i < contenders.size(); ++i) {
       const Repetition& each = rounds[r][i];
-      calm[r] = std::min(calm[r], calm_of(each.before, each.after, quiet.at(contenders[i].threads)));
+      const double mine = calm_of(each.before, each.after, quiet.at(contenders[i].threads));
+      calm[r] = std::min(calm[r], mine * each.on_core);
     }
   }
   return calm;

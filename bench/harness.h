@@ -36,11 +36,17 @@ struct HarnessOptions {
   double row_seconds = 0.4;
 };
 
+// What the harness reads. Tests give instruments of their own.
+struct Instruments {
+  std::function<Probe(int slices)> probe;
+  std::function<double()> now;             // seconds
+  std::function<double()> thread_seconds;  // that the calling thread has spent on a core
+};
+Instruments real_instruments();
+
 class Harness {
  public:
-  using ProbeFunction = std::function<Probe(int slices)>;
-
-  explicit Harness(HarnessOptions options, ProbeFunction probe = measure_probe);
+  explicit Harness(HarnessOptions options, Instruments instruments = real_instruments());
 
   // Measures the contenders in alternation: each round is one repetition of each. The result has one measurement a
   // contender.
@@ -55,6 +61,7 @@ class Harness {
   };
   struct Repetition {
     double seconds = 0;  // of a call
+    double on_core = 1;  // share of the time that the thread was running: less where others took its core
     Probe before, after;
 
     double peak_gflops() const { return (before.gflops + after.gflops) / 2; }
@@ -68,7 +75,7 @@ class Harness {
   std::vector<double> calm_of_rounds(const std::vector<Contender>& contenders, const std::vector<Round>& rounds) const;
 
   HarnessOptions options_;
-  ProbeFunction probe_;
+  Instruments instruments_;
   std::map<int, std::vector<double>> read_shares_;  // of all probes of the run, by number of threads
 };
 

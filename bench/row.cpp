@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"
 
 namespace heed::bench {
@@ -14,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 // Fields of a row's table line: value, or blanks where it does not apply.
 std::string field(std::optional<double> value, const char* format, size_t width) {
-  char text[32];
+  char text[96];
   std::string result;
   if (value) {
     std::snprintf(text, sizeof(text), format, *value);
@@ -73,6 +74,12 @@ std::string cpu_name() {
     if (start != std::string::npos) return line.substr(start);
   }
   return "unknown";
+}
+
+std::string to_json_line(const Probe& probe) {
+  return Json{{"schema", "heed/bench-probe@1"}, {"isa", isa_name(isa())},        {"threads", threads()},
+              {"gflops", probe.gflops},         {"read_gbps", probe.read_gbps}, {"read_share", probe.read_share}}
+      .dump();
 }
 
 TextReport::TextReport(std::ostream& out) : out_(out) {

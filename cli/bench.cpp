@@ -1,10 +1,12 @@
 // heed bench: how fast attention is here, as a share of what the machine can do.
 #include <algorithm>
+#include <istream>
 #include <memory>
 #include <optional>
 #include <ostream>
 
 #include "bench/attention_bench.h"
+#include "bench/probe.h"
 #include "cli/command_line.h"
 #include "cli/subcommands.h"
 #include "cli/suggest.h"
@@ -15,6 +17,7 @@ namespace heed::cli {
 namespace {
 
 constexpr int kMostThreads = 1024;
+constexpr const char* kIsaHelp = "instruction set: avx512, avx2 or baseline (default: the CPU's best)";
 
 // What all bench commands take.
 struct BenchFlags {
@@ -28,7 +31,7 @@ struct BenchFlags {
 
 void add_flags(CLI::App& command, BenchFlags& flags) {
   command.add_option("--threads", flags.threads, "threads of every row (default: 1, and all cores for rows that say so)");
-  command.add_option("--isa", flags.isa, "instruction set: avx512, avx2 or baseline (default: the CPU's best)");
+  command.add_option("--isa", flags.isa, kIsaHelp);
   command.add_flag("--quick", flags.selection.quick, "few repetitions, and no rows that take long");
   command.add_option("--case", flags.selection.names, "only rows of this name or group; may be repeated")
       ->expected(1)
@@ -55,24 +58,42 @@ void use_isa(const std::string& name) {
                      near.empty() ? "give avx512, avx2 or baseline" : near);
 }
 
-void check_flags(const BenchFlags& flags) {
-  if (flags.threads && (*flags.threads < 1 || *flags.threads > kMostThreads)) {
-    throw CommandError("usage.threads", "--threads is " + std::to_string(*flags.threads),
+void check_threads(const std::optional<int>& count) {
+  if (count && (*count < 1 || *count > kMostThreads)) {
+    throw CommandError("usage.threads", "--threads is " + std::to_string(*count),
                        "give 1 to " + std::to_string(kMostThreads));
   }
+}
+
+void check_flags(const BenchFlags& flags) {
+  check_threads(flags.threads);
   if (flags.repetitions && *flags.repetitions < 1) {
     throw CommandError("usage.repetitions", "--repetitions is " + std::to_string(*flags.repetitions),
                        "give 1 or more; 7 or more for a median to trust");
   }
 }
 
-void check_cases(const bench::Selection& selection, const std::string& command, const std::vector<std::string>& known) {
+// The selected cases of a table; refuses names that do not exist and selections of nothing.
+template <class Case>
+std::vector<Case> selected(const std::vector<Case>& cases, const bench::Selection& selection,
+                           const std::string& command) {
+  const std::string see_list = command + " --list shows them all";
+  const std::vector<std::string> known = bench::groups_and_names(cases);
   for (const std::string& name : selection.names) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string near = did_you_mean(name, known);
-    throw CommandError("usage.unknown_case", "unknown case '" + name + "'",
-                       (near.empty() ? "" : near + " ") + command + " --list shows them all");
+    throw CommandError("usage.unknown_case", "unknown case '" + name + "'", near.empty() ? see_list : near + " " + see_list);
   }
+  std::vector<Case> chosen = bench::select(cases, selection);
+  if (chosen.empty()) {
+    throw CommandError("usage.no_rows", "no row has '" + selection.matching + "' in its name", see_list);
+  }
+  return chosen;
+}
+
+template <class Case>
+void list(const std::vector<Case>& cases, std::ostream& out) {
+  for (const Case& each : cases) out << each.label.group << "  " << each.label.name << "\n";
 }
 
 bench::HarnessOptions harness_options(const BenchFlags& flags) {
@@ -89,24 +110,51 @@ std::unique_ptr<bench::Report> make_report(bool json, std::ostream& out) {
 
 void run_attention(const BenchFlags& flags, Streams streams) {
   check_flags(flags);
-  check_cases(flags.selection, "heed bench attention", bench::attention_case_names());
+  if (flags.list) return list(bench::attention_cases(), streams.out);
+  const auto cases = selected(bench::attention_cases(), flags.selection, "heed bench attention");
   use_isa(flags.isa);
-  const std::vector<bench::AttentionCase> cases = bench::select_attention_cases(flags.selection);
-  if (cases.empty()) {
-    throw CommandError("usage.no_rows", "no row has '" + flags.selection.matching + "' in its name",
-                       "heed bench attention --list shows them all");
-  }
-  if (flags.list) {
-    for (const bench::AttentionCase& each : cases) streams.out << each.group << "  " << each.name << "\n";
-    return;
-  }
   bench::AttentionBenchOptions options;
-  options.all_threads = flags.threads.value_or(threads());
   options.threads = flags.threads.value_or(1);
+  options.all_threads = flags.threads.value_or(threads());
   options.harness = harness_options(flags);
   const auto report = make_report(flags.json, streams.out);
   bench::bench_attention(cases, options, *report);
   report->finish();
+}
+
+struct ProbeFlags {
+  std::optional<int> threads;
+  std::string isa;
+  bool json = false;
+  bool each_line = false;
+};
+
+void write_probe(const ProbeFlags& flags, std::ostream& out) {
+  const bench::Probe probe = bench::measure_probe();
+  if (flags.json) {
+    out << bench::to_json_line(probe) << std::endl;
+  } else {
+    out << isa_name(isa()) << ", " << threads() << (threads() == 1 ? " thread" : " threads") << ": multiply-adds " << probe.gflops
+        << " GFLOP/s, reads from the first-level cache " << probe.read_gbps << " GB/s" << std::endl;
+  }
+}
+
+void run_probe(const ProbeFlags& flags, Streams streams) {
+  check_threads(flags.threads);
+  use_isa(flags.isa);
+  set_threads(flags.threads.value_or(1));
+  if (!flags.each_line) return write_probe(flags, streams.out);
+  for (std::string line; std::getline(streams.in, line);) write_probe(flags, streams.out);
+}
+
+void add_probe(CLI::App& bench, Streams streams, std::function<void()>& action) {
+  CLI::App* probe = bench.add_subcommand("probe", "what the machine can do at this moment: the yardstick of the others");
+  const auto flags = std::make_shared<ProbeFlags>();
+  probe->add_option("--threads", flags->threads, "threads at once (default: 1)");
+  probe->add_option("--isa", flags->isa, kIsaHelp);
+  probe->add_flag("--each-line", flags->each_line, "one probe for each line of standard input");
+  probe->add_flag("--json", flags->json, "one JSON object a probe, schema heed/bench-probe@1");
+  probe->callback([=, &action] { action = [=] { run_probe(*flags, streams); }; });
 }
 
 }  // namespace
@@ -114,10 +162,11 @@ void run_attention(const BenchFlags& flags, Streams streams) {
 void add_bench(CLI::App& app, Streams streams, std::function<void()>& action) {
   CLI::App* bench = app.add_subcommand("bench", "measure speed as shares of what this machine can do");
   bench->require_subcommand(1);
-  CLI::App* attention = bench->add_subcommand("attention", "attention, forward and backward");
-  const auto flags = std::make_shared<BenchFlags>();
-  add_flags(*attention, *flags);
-  attention->callback([=, &action] { action = [=] { run_attention(*flags, streams); }; });
+  CLI::App* attention = bench->add_subcommand("attention", "attention, forward and backward; --case memory: its memory");
+  const auto attention_flags = std::make_shared<BenchFlags>();
+  add_flags(*attention, *attention_flags);
+  attention->callback([=, &action] { action = [=] { run_attention(*attention_flags, streams); }; });
+  add_probe(*bench, streams, action);
 }
 
 }  // namespace heed::cli

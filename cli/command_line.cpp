@@ -44,7 +44,8 @@ CommandError usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& at = innermost(app);
   const std::string see_help = path_of(at) + " --help lists what it takes";
   const std::vector<std::string> left = at.remaining(true);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) && !left.empty()) {
+  const bool no_subcommand = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if ((no_subcommand || dynamic_cast<const CLI::ExtrasError*>(&error)) && !left.empty()) {
     const std::string hint = did_you_mean(left.front(), names_of(at));
     return {"usage.unknown_argument", path_of(at) + " does not know '" + left.front() + "'",
             hint.empty() ? see_help : hint};
@@ -67,8 +68,7 @@ int report_error(const CommandError& error, bool json, Streams streams) {
 
 }  // namespace
 
-int run(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
-  const Streams streams{out, err};
+int run(const std::vector<std::string>& arguments, Streams streams) {
   // CLI11 takes the arguments from the back.
   std::vector<std::string> reversed;
   for (auto each = arguments.rbegin(); each != arguments.rend(); ++each) reversed.push_back(with_dashes(*each));
@@ -83,7 +83,7 @@ int run(const std::vector<std::string>& arguments, std::ostream& out, std::ostre
     try {
       app.parse(std::move(reversed));
     } catch (const CLI::Success& success) {
-      app.exit(success, out, err);
+      app.exit(success, streams.out, streams.err);
       return kOk;
     } catch (const CLI::ParseError& error) {
       throw usage_error(app, error);

@@ -1,4 +1,4 @@
-// The command line as a function: arguments in, answer on `out`, everything else on `err`, exit code back.
+// The command line as a function: arguments in, answer on streams.out, everything else on streams.err, exit code back.
 #pragma once
 
 #include <iosfwd>
@@ -30,7 +30,14 @@ class CommandError : public std::runtime_error {
   int exit_;
 };
 
+// Standard input, output and error of a command. Input is read only by commands that say so.
+struct Streams {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+};
+
 // Runs `heed arguments…` (without the program's own name).
-int run(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
+int run(const std::vector<std::string>& arguments, Streams streams);
 
 }  // namespace heed::cli

@@ -3,5 +3,5 @@
 #include "cli/command_line.h"
 
 int main(int argc, char** argv) {
-  return heed::cli::run(std::vector<std::string>(argv + 1, argv + argc), std::cout, std::cerr);
+  return heed::cli::run(std::vector<std::string>(argv + 1, argv + argc), {std::cin, std::cout, std::cerr});
 }

@@ -3,14 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
-#include <iosfwd>
+
+#include "cli/command_line.h"
 
 namespace heed::cli {
-
-struct Streams {
-  std::ostream& out;
-  std::ostream& err;
-};
 
 // Adds `heed bench …`. What the parsed command is to do is stored in `action`.
 void add_bench(CLI::App& app, Streams streams, std::function<void()>& action);
