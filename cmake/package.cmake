@@ -20,7 +20,8 @@ target_sources(
       heed/parallel/parallel_for.h
       heed/simd/isa.h
       heed/attention/attention.h
-      heed/attention/mask.h)
+      heed/attention/mask.h
+      heed/attention/reference.h)
 
 set(heed_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heed)
 install(TARGETS heed EXPORT heed_targets FILE_SET public_headers)
