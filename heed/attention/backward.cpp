@@ -87,18 +87,18 @@ void attention_backward(const AttentionInputs& inputs, const AttentionOptions& o
     Workspace own;
     Workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
     float* floats =
-        workspace.floats(static_cast<size_t>(list + counters + 2 * row_floats + threads() * scratch));
+        workspace.floats(static_cast<size_t>(list + counters + 3 * row_floats + threads() * scratch));
     Memory memory;
     memory.blocks = reinterpret_cast<KeyBlock*>(floats);
     memory.done = reinterpret_cast<std::atomic<int64_t>*>(floats + list);
-    float* inverse_sum = floats + list + counters;
-    memory.scratch = inverse_sum + 2 * row_floats;
+    float* of_rows = floats + list + counters;
+    memory.scratch = of_rows + 3 * row_floats;
 
     const Shape<3> rows_shape{sizes.batch, sizes.heads, sizes.t_q};
-    const BackwardJob job{inputs,        outputs,
-                          gradients,     &options.mask,
-                          problem.scale, problem.score_factor,
-                          {inverse_sum, rows_shape}, {inverse_sum + row_floats, rows_shape}};
+    BackwardJob job{inputs, outputs, gradients, &options.mask, problem.scale, problem.score_factor, {}, {}, {}};
+    job.reference = {of_rows, rows_shape};
+    job.inverse_sum = {of_rows + row_floats, rows_shape};
+    job.delta = {of_rows + 2 * row_floats, rows_shape};
     int64_t at = 0;
     for_each_key_block(problem, options.mask, [&](KeyBlock block, bool first) {
       block.before = first ? nullptr : memory.done + at - 1;

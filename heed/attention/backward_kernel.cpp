@@ -22,7 +22,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-constexpr int kPanelVectors = kManyRegisters ? 3 : 2;
+constexpr int kPanelVectors = kMostTileVectors;
 constexpr int64_t kPanelWidth = int64_t{kPanelVectors} * kLanes;  // keys of a packed panel of kᵀ or vᵀ
 constexpr int64_t kMostPanels = kBlockKeys / kLanes;
 
@@ -87,9 +87,10 @@ class KeyBlockKernel {
 
   float* k_lanes_;   // [panels][Dk][kPanelWidth]
   float* v_lanes_;   // [panels][Dv][kPanelWidth], times scale
-  float* k_rows_;    // [kBlockKeys][width_k]
+  float* k_copy_;    // [kBlockKeys][width_k]
   float* q_scaled_;  // [kTileQueries][width_k], times scale · log2 e
-  float* q_rows_;    // [kTileQueries][width_k]
+  float* q_copy_;    // [kTileQueries][width_k]
+  const float* q_rows_ = nullptr;  // q_copy_, or q itself where its rows follow each other
   float* d_o_rows_;  // [kTileQueries][width_v]: d_out / sum
   float* p_;         // [kTileQueries][kBlockKeys]
   float* ds_;        // [kTileQueries][kBlockKeys]
@@ -97,8 +98,8 @@ class KeyBlockKernel {
   float* d_k_sums_;  // [kBlockKeys][width_k]
   float* d_v_sums_;  // [kBlockKeys][width_v]
   float* dense_;     // [kTileQueries][kBlockKeys]: 1 where visible, only with dense masks
-  float* reference_; // [kTileQueries]
-  float* delta_;     // [kTileQueries]
+  const float* reference_ = nullptr;  // of the tile's rows
+  const float* delta_ = nullptr;
 };
 
 int64_t scratch_floats(int64_t d_k, int64_t d_v) {
@@ -117,9 +118,7 @@ KeyBlockKernel::KeyBlockKernel(const BackwardJob& job, const KeyBlock& block, fl
       width_k_(round_up<int64_t>(d_k_, kLanes)),
       width_v_(round_up<int64_t>(d_v_, kLanes)) {
   for (int64_t key = 0; key < keys_; ++panels_) {
-    const int64_t left = divide_up<int64_t>(keys_ - key, kLanes);
-    // 4 vectors are 2 + 2, not 3 + 1.
-    const int vectors = kPanelVectors == 3 && left == 4 ? 2 : static_cast<int>(std::min<int64_t>(left, kPanelVectors));
+    const int vectors = next_tile_vectors(divide_up<int64_t>(keys_ - key, kLanes));
     panel_[panels_] = {key, vectors};
     key += vectors * kLanes;
   }
@@ -130,17 +129,15 @@ KeyBlockKernel::KeyBlockKernel(const BackwardJob& job, const KeyBlock& block, fl
   };
   k_lanes_ = take(panels_ * kPanelWidth * d_k_);
   v_lanes_ = take(panels_ * kPanelWidth * d_v_);
-  k_rows_ = take(kBlockKeys * width_k_);
+  k_copy_ = take(kBlockKeys * width_k_);
   q_scaled_ = take(kTileQueries * width_k_);
-  q_rows_ = take(kTileQueries * width_k_);
+  q_copy_ = take(kTileQueries * width_k_);
   d_o_rows_ = take(kTileQueries * width_v_);
   p_ = take(kTileQueries * kBlockKeys);
   ds_ = take(kTileQueries * kBlockKeys);
   d_q_ = take(kTileQueries * width_k_);
   d_k_sums_ = take(kBlockKeys * width_k_);
   d_v_sums_ = take(kBlockKeys * width_v_);
-  reference_ = take(kTileQueries);
-  delta_ = take(kTileQueries);
   dense_ = take(kTileQueries * kBlockKeys);
 }
 
@@ -178,23 +175,25 @@ void KeyBlockKernel::run() {
   write_key_gradients();
 }
 
-// Copies rows of d floats into rows of `width`, times `factor`, the rest 0. False when a value was not finite.
-bool copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t d, float factor, float* to, int64_t width) {
-  const Vector scale = hn::Set(kFloats, factor);
+// Copies rows of d floats into rows of `width`, times factor(row), the rest 0. False when a value was not finite.
+template <class Factor>
+HWY_INLINE bool copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t d, Factor factor, float* to,
+                          int64_t width) {
   const Vector zero = hn::Zero(kFloats);
   const int64_t whole = d / kLanes * kLanes;
   Vector probe = zero;
   for (int64_t row = 0; row < rows; ++row) {
     const float* in = from + row * from_step;
     float* out = to + row * width;
+    const float scale = factor(row);
     for (int64_t i = 0; i < whole; i += kLanes) {
-      const Vector value = hn::Mul(hn::LoadU(kFloats, in + i), scale);
+      const Vector value = hn::Mul(hn::LoadU(kFloats, in + i), hn::Set(kFloats, scale));
       probe = hn::MulAdd(value, zero, probe);
       hn::StoreU(value, kFloats, out + i);
     }
     if (whole == d) continue;
     hn::StoreU(zero, kFloats, out + whole);
-    for (int64_t i = whole; i < d; ++i) out[i] = in[i] * factor;
+    for (int64_t i = whole; i < d; ++i) out[i] = in[i] * scale;
     probe = hn::MulAdd(hn::LoadU(kFloats, out + whole), zero, probe);
   }
   return hn::AllTrue(kFloats, hn::Eq(probe, zero));
@@ -213,8 +212,8 @@ void KeyBlockKernel::pack_keys() {
                     v_lanes_ + i * kPanelWidth * d_v_ + c * kLanes, kPanelWidth);
     }
   }
-  keys_finite_ = copy_rows(&k(block_.b, block_.k_begin, block_.kv_head, 0), k.stride(1), keys_, d_k_, 1.0F, k_rows_,
-                           width_k_);
+  const float* rows = &k(block_.b, block_.k_begin, block_.kv_head, 0);
+  keys_finite_ = copy_rows(rows, k.stride(1), keys_, d_k_, [](int64_t) { return 1.0F; }, k_copy_, width_k_);
 }
 
 // The keys of the block that each row may see. False when there are none.
@@ -237,19 +236,23 @@ bool KeyBlockKernel::set_ranges(QueryTile& tile) const {
 bool KeyBlockKernel::load_rows(const QueryTile& tile) {
   const View<const float, 4>& q = job_.inputs.q;
   const View<const float, 4>& d_out = job_.outputs.d_out;
-  const float* q_from = &q(block_.b, tile.q_begin, tile.head, 0);
-  bool finite = copy_rows(q_from, q.stride(1), tile.rows, d_k_, 1.0F, q_rows_, width_k_);
-  copy_rows(q_from, q.stride(1), tile.rows, d_k_, job_.score_factor, q_scaled_, width_k_);
-  for (int64_t row = 0; row < tile.rows; ++row) {
-    const int64_t at = tile.q_begin + row;
-    finite = copy_rows(&d_out(block_.b, at, tile.head, 0), 0, 1, d_v_, job_.inverse_sum(block_.b, tile.head, at),
-                       d_o_rows_ + row * width_v_, width_v_) && finite;
-    const auto& [reference, sum] = job_.outputs.rows;
-    reference_[row] = reference(block_.b, tile.head, at) + reference_shift(sum(block_.b, tile.head, at));
-    delta_[row] = job_.delta(block_.b, tile.head, at);
+  const int64_t b = block_.b;
+  const float* const q_from = &q(b, tile.q_begin, tile.head, 0);
+  const float factor = job_.score_factor;
+  const bool q_finite =
+      copy_rows(q_from, q.stride(1), tile.rows, d_k_, [=](int64_t) { return factor; }, q_scaled_, width_k_);
+  q_rows_ = q_from;
+  if (q.stride(1) != width_k_) {
+    copy_rows(q_from, q.stride(1), tile.rows, d_k_, [](int64_t) { return 1.0F; }, q_copy_, width_k_);
+    q_rows_ = q_copy_;
   }
+  const float* const inverse = &job_.inverse_sum(b, tile.head, tile.q_begin);
+  const bool d_o_finite = copy_rows(&d_out(b, tile.q_begin, tile.head, 0), d_out.stride(1), tile.rows, d_v_,
+                                    [=](int64_t row) { return inverse[row]; }, d_o_rows_, width_v_);
+  delta_ = &job_.delta(b, tile.head, tile.q_begin);
+  reference_ = &job_.reference(b, tile.head, tile.q_begin);
   if (!job_.mask->dense().empty()) expand_dense(tile);
-  return finite;
+  return q_finite && d_o_finite;
 }
 
 // 1 where a row sees a key and 0 elsewhere, all parts of the mask together.
@@ -310,49 +313,51 @@ HWY_INLINE void KeyBlockKernel::zero_vectors(int64_t row, int64_t rows, int64_t 
 
 template <int R, int C, bool masked>
 void KeyBlockKernel::score_tile(const QueryTile& tile, int64_t row, int panel, int first_vector) {
+  // Local copies: after a vector store the compiler must assume that members have changed.
   const int64_t key = panel_[panel].first + first_vector * kLanes;
-  const float* k = k_lanes_ + panel * kPanelWidth * d_k_ + first_vector * kLanes;
-  const float* v = v_lanes_ + panel * kPanelWidth * d_v_ + first_vector * kLanes;
-  const auto shown = [&](int r, int c, Vector value) HWY_ATTR {
+  const float* const k = k_lanes_ + panel * kPanelWidth * d_k_ + first_vector * kLanes;
+  const float* const v = v_lanes_ + panel * kPanelWidth * d_v_ + first_vector * kLanes;
+  const float* const reference = reference_ + row;
+  const float* const delta = delta_ + row;
+  float* const p_at = p_ + row * kBlockKeys + key;
+  float* const ds_at = ds_ + row * kBlockKeys + key;
+  const float* const dense_at = job_.mask->dense().empty() ? nullptr : dense_ + row * kBlockKeys + key;
+  const int32_t* const begin = tile.begin + row;
+  const int32_t* const end = tile.end + row;
+  const auto shown = [=](int r, int c, Vector value) HWY_ATTR {
     if constexpr (!masked) return value;
-    if (!job_.mask->dense().empty()) {
-      const float* at = dense_ + (row + r) * kBlockKeys + key + c * kLanes;
-      return hn::IfThenElseZero(hn::Ne(hn::LoadU(kFloats, at), hn::Zero(kFloats)), value);
+    if (dense_at != nullptr) {
+      const Vector seen = hn::LoadU(kFloats, dense_at + r * kBlockKeys + c * kLanes);
+      return hn::IfThenElseZero(hn::Ne(seen, hn::Zero(kFloats)), value);
     }
     const Vector at = hn::Iota(kFloats, static_cast<float>(key + c * kLanes));
-    return hn::IfThenElseZero(hn::And(hn::Ge(at, hn::Set(kFloats, static_cast<float>(tile.begin[row + r]))),
-                                      hn::Lt(at, hn::Set(kFloats, static_cast<float>(tile.end[row + r])))),
+    return hn::IfThenElseZero(hn::And(hn::Ge(at, hn::Set(kFloats, static_cast<float>(begin[r]))),
+                                      hn::Lt(at, hn::Set(kFloats, static_cast<float>(end[r])))),
                               value);
   };
   {
     RegisterTile<R, C> scores;
     scores.set_zero();
     scores.accumulate(q_scaled_ + row * width_k_, width_k_, 1, k, kPanelWidth, d_k_);
-    scores.for_each([&](int r, int c, Vector score) HWY_ATTR {
-      const Vector p = exp2(hn::Sub(score, hn::Set(kFloats, reference_[row + r])));
-      hn::StoreU(shown(r, c, p), kFloats, p_ + (row + r) * kBlockKeys + key + c * kLanes);
+    scores.for_each([=](int r, int c, Vector score) HWY_ATTR {
+      const Vector p = exp2(hn::Sub(score, hn::Set(kFloats, reference[r])));
+      hn::StoreU(shown(r, c, p), kFloats, p_at + r * kBlockKeys + c * kLanes);
     });
   }
   RegisterTile<R, C> d_p;
-  d_p.fill([&](int r, int) HWY_ATTR { return hn::Set(kFloats, -delta_[row + r]); });
+  d_p.fill([=](int r, int) HWY_ATTR { return hn::Set(kFloats, -delta[r]); });
   d_p.accumulate(d_o_rows_ + row * width_v_, width_v_, 1, v, kPanelWidth, d_v_);
-  d_p.for_each([&](int r, int c, Vector value) HWY_ATTR {
-    const int64_t at = (row + r) * kBlockKeys + key + c * kLanes;
-    hn::StoreU(shown(r, c, hn::Mul(value, hn::LoadU(kFloats, p_ + at))), kFloats, ds_ + at);
+  d_p.for_each([=](int r, int c, Vector value) HWY_ATTR {
+    const int64_t at = r * kBlockKeys + c * kLanes;
+    hn::StoreU(shown(r, c, hn::Mul(value, hn::LoadU(kFloats, p_at + at))), kFloats, ds_at + at);
   });
-}
-
-// How many of `left` vectors of a row the next product takes: none is left with a single vector where it can be helped.
-int next_columns(int64_t left) {
-  if (kMostTileVectors == 4 && (left == 5 || left == 6)) return 3;
-  return static_cast<int>(std::min<int64_t>(left, kMostTileVectors));
 }
 
 // Calls f.operator()<C>(first column) until all columns of a row of `width` floats are covered.
 template <class F>
 HWY_INLINE void for_each_column_group(int64_t width, F f) {
   for (int64_t column = 0; column < width;) {
-    const int vectors = next_columns((width - column) / kLanes);
+    const int vectors = next_tile_vectors((width - column) / kLanes);
     with_count<kMostTileVectors>(vectors, [&]<int C>() HWY_ATTR { f.template operator()<C>(column); });
     column += vectors * kLanes;
   }
@@ -366,7 +371,7 @@ void KeyBlockKernel::multiply_queries(const QueryTile& tile) {
       const int64_t end = std::max<int64_t>(tile.end[row + R - 1], begin);
       RegisterTile<R, C> sums;
       sums.set_zero();
-      sums.accumulate(ds_ + row * kBlockKeys + begin, TileStride{}, 1, k_rows_ + begin * width_k_ + column, width_k_,
+      sums.accumulate(ds_ + row * kBlockKeys + begin, TileStride{}, 1, k_copy_ + begin * width_k_ + column, width_k_,
                       end - begin);
       sums.store(d_q_ + row * width_k_ + column, width_k_);
     });
@@ -408,7 +413,7 @@ void KeyBlockKernel::multiply_careful(const QueryTile& tile) {
       if (!visible(tile, row, key)) continue;
       const float p = p_[row * kBlockKeys + key];
       const float ds = ds_[row * kBlockKeys + key];
-      add(ds, k_rows_ + key * width_k_, width_k_, d_q_ + row * width_k_);
+      add(ds, k_copy_ + key * width_k_, width_k_, d_q_ + row * width_k_);
       add(ds, q_rows_ + row * width_k_, width_k_, d_k_sums_ + key * width_k_);
       add(p, d_o_rows_ + row * width_v_, width_v_, d_v_sums_ + key * width_v_);
     }
@@ -483,7 +488,9 @@ void prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, i
     dot_rows(a, c, out.size(3), dots);
     for (int64_t r = 0; r < std::min<int64_t>(4, q_end - q); ++r) {
       const float sum = rows.sum(b, head, q + r);
-      const float inverse = sum == 0.0F ? 0.0F : std::exp2(reference_shift(sum)) / sum;
+      const float shift = reference_shift(sum);
+      const float inverse = sum == 0.0F ? 0.0F : (shift == 0.0F ? 1.0F : std::exp2(shift)) / sum;
+      job.reference(b, head, q + r) = rows.reference(b, head, q + r) + shift;
       job.inverse_sum(b, head, q + r) = inverse;
       job.delta(b, head, q + r) = job.scale * inverse * dots[r];
       std::fill_n(&job.gradients.d_q(b, q + r, head, 0), d_k, 0.0F);

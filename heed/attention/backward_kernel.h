@@ -31,12 +31,12 @@ struct BackwardJob {
   AttentionGradients gradients;
   const Mask* mask = nullptr;
   float scale = 0.0F;
-  float score_factor = 0.0F;         // scale · log2 e, as in forward
+  float score_factor = 0.0F;  // scale · log2 e, as in forward
   View<float, 3> inverse_sum;        // [B, H, Tq]: 1 / (shifted) sum, 0 for a query that sees nothing
   View<float, 3> delta;              // [B, H, Tq]: scale · Σ_d d_out · out / sum
 };
 
-// Fills inverse_sum and delta of queries [q_begin, q_end) of one item and head, and sets their d_q to 0.
+// Fills reference, inverse_sum and delta of queries [q_begin, q_end) of one item and head, and sets their d_q to 0.
 template <Isa isa>
 void backward_prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end);
 

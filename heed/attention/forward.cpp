@@ -1,4 +1,5 @@
 // Forward: checks, the list of query blocks, and the dispatch to the kernels.
+#include <algorithm>
 #include <memory>
 
 #include "heed/attention/attention.h"
@@ -39,8 +40,10 @@ void attention_forward(const AttentionInputs& inputs, const AttentionOptions& op
 
   const ForwardJob job{inputs, out, rows, &options.mask, problem.score_factor};
   dispatch([&]<Isa isa>() {
+    const int64_t ahead = std::min<int64_t>(threads(), memory.blocks);
     parallel_for(memory.blocks, [&](int64_t task, int worker) {
-      forward_block<isa>(job, blocks[task], floats + memory.list + worker * memory.scratch);
+      const QueryBlock* next = task + ahead < memory.blocks ? blocks + task + ahead : nullptr;
+      forward_block<isa>(job, blocks[task], next, floats + memory.list + worker * memory.scratch);
     });
   });
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "heed/attention/prefetch.h"
 #include "heed/attention/tile_mask.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
@@ -22,18 +23,12 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-constexpr int kPanelVectors = kManyRegisters ? 3 : 2;
+constexpr int kPanelVectors = kMostTileVectors;
 constexpr int64_t kWidth = int64_t{kPanelVectors} * kLanes;  // queries of a panel, and the row length of its buffers
 constexpr int64_t kMostPanels = kBlockQueries / kLanes;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 using PanelMask = TileMask<kPanelVectors>;
-
-// How many of `left` vectors of queries the next panel takes: all it can, but 4 are 2 + 2, not 3 + 1.
-int next_panel_vectors(int64_t left) {
-  if (kPanelVectors == 3 && left == 4) return 2;
-  return static_cast<int>(std::min<int64_t>(left, kPanelVectors));
-}
 
 // Up to kWidth queries of the block, in lanes.
 struct Panel {
@@ -42,7 +37,7 @@ struct Panel {
   int vectors = 0;       // lanes in use, in vectors
   bool started = false;  // o holds at least one piece
   bool plain = true;     // every reference so far is 0, or -∞ for a query that has seen no key
-  LaneRanges<kPanelVectors> keys;
+  PanelRanges<kPanelVectors> keys;
   float* q = nullptr;          // [Dk][kWidth], scaled
   float* o = nullptr;          // [Dv][kWidth]
   float* reference = nullptr;  // [kWidth]
@@ -69,10 +64,11 @@ enum class Mode {
 
 class BlockKernel {
  public:
-  BlockKernel(const ForwardJob& job, const QueryBlock& block, float* scratch);
+  BlockKernel(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch);
   void run();
 
  private:
+  void prefetch(const QueryBlock& next);
   void pack_queries();
   void visit_pieces(Mode mode);
   Piece load_piece(int64_t begin, int64_t keys);
@@ -80,7 +76,7 @@ class BlockKernel {
 
   template <int C, class Epilogue>
   void score_tiles(const Panel& panel, const Piece& piece, const KeyRun& run, Epilogue epilogue);
-  template <int C, bool masked>
+  template <int C, int masked>
   void exponentiate_run(const Panel& panel, const Piece& piece, const KeyRun& run);
   bool sums_in_range(const Panel& panel) const;
   void use_true_maximum(const Panel& panel, const Piece& piece, Mode mode);
@@ -96,6 +92,7 @@ class BlockKernel {
 
   bool find_suspects(Panel& panel);
   void write(const Panel& panel, Mode mode);
+  void write_states(const Panel& panel, int64_t first, int64_t count);
 
   const ForwardJob& job_;
   const QueryBlock& block_;
@@ -107,6 +104,7 @@ class BlockKernel {
   int panels_ = 0;
   Panel panel_[kMostPanels];
   PanelMask mask_;
+  Prefetcher prefetcher_;
 
   float* weights_;          // [kPieceKeys][kWidth] of the panel and piece at hand, not normalised
   float* piece_sum_;        // [kWidth]
@@ -123,7 +121,7 @@ int64_t scratch_floats(int64_t d_k, int64_t d_v) {
          kMostPanels * kWidth * 3 + divide_up<int64_t>(queries, kLanes) * kWidth * (d_k + d_v) + 64 * kLanes;
 }
 
-BlockKernel::BlockKernel(const ForwardJob& job, const QueryBlock& block, float* scratch)
+BlockKernel::BlockKernel(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch)
     : job_(job),
       block_(block),
       head_(block.head),
@@ -145,9 +143,9 @@ BlockKernel::BlockKernel(const ForwardJob& job, const QueryBlock& block, float* 
   for (int64_t q = block.q_begin; q < block.q_end; ++panels_) {
     Panel& panel = panel_[panels_];
     panel.q_begin = q;
-    panel.vectors = next_panel_vectors(divide_up<int64_t>(block.q_end - q, kLanes));
+    panel.vectors = next_tile_vectors(divide_up<int64_t>(block.q_end - q, kLanes));
     panel.rows = std::min<int64_t>(panel.vectors * kLanes, block.q_end - q);
-    panel.keys.set(block.rule, block.segment.k_begin, q, panel.rows);
+    panel.keys.set(block, q, panel.rows);
     panel.q = take(d_k_ * kWidth);
     panel.o = take(d_v_ * kWidth);
     panel.reference = take(kWidth);
@@ -158,6 +156,19 @@ BlockKernel::BlockKernel(const ForwardJob& job, const QueryBlock& block, float* 
   // Rows of k or v that do not follow each other share few sets of the L1 cache. Copying a piece once for all panels
   // costs 1 %, reading it in place 2 to 13 %; two panels would not earn it back.
   copy_rows_ = panels_ > 2;
+  if (next != nullptr) prefetch(*next);
+}
+
+void BlockKernel::prefetch(const QueryBlock& next) {
+  const int64_t kv_head = next.head / (job_.inputs.q.size(2) / job_.inputs.k.size(2));
+  const KeyRange keys = next.rule.at(next.q_begin);
+  const int64_t count = std::min(kPieceKeys, keys.end - keys.begin);
+  prefetcher_.add(job_.inputs.q, next.b, next.head, next.q_begin, next.q_end - next.q_begin);
+  if (kv_head != kv_head_ || next.b != block_.b) {
+    prefetcher_.add(job_.inputs.k, next.b, kv_head, keys.begin, count);
+    prefetcher_.add(job_.inputs.v, next.b, kv_head, keys.begin, count);
+  }
+  prefetcher_.add(job_.out, next.b, next.head, next.q_begin, next.q_end - next.q_begin);
 }
 
 void BlockKernel::run() {
@@ -186,18 +197,16 @@ void BlockKernel::pack_queries() {
 }
 
 void BlockKernel::visit_pieces(Mode mode) {
-  int32_t begin = std::numeric_limits<int32_t>::max();
-  int32_t end = 0;
+  int64_t begin = std::numeric_limits<int64_t>::max();
+  int64_t end = 0;
   for (int i = 0; i < panels_; ++i) {
     Panel& panel = panel_[i];
     panel.started = false;
     panel.plain = mode != Mode::true_maximum;
     std::fill_n(panel.reference, kWidth, -kInfinity);
     std::fill_n(panel.sum, kWidth, 0.0F);
-    for (int c = 0; c < panel.vectors; ++c) {
-      begin = std::min(begin, panel.keys.least_begin[c]);
-      end = std::max(end, panel.keys.most_end[c]);
-    }
+    begin = std::min(begin, panel.keys.least_begin[0]);
+    end = std::max(end, panel.keys.most_end[panel.vectors - 1]);
   }
   for (int64_t first = begin / kPieceKeys * kPieceKeys; first < end; first += kPieceKeys) {
     const Piece piece = load_piece(first, std::min<int64_t>(kPieceKeys, end - first));
@@ -233,7 +242,9 @@ void BlockKernel::visit(Panel& panel, const Piece& piece, Mode mode) {
   for (int i = 0; i < mask_.run_count(); ++i) {
     const KeyRun& run = mask_.run(i);
     with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR {
-      run.masked ? exponentiate_run<C, true>(panel, piece, run) : exponentiate_run<C, false>(panel, piece, run);
+      if (run.masked == 0) return exponentiate_run<C, 0>(panel, piece, run);
+      if (run.masked == 1) return exponentiate_run<C, 1>(panel, piece, run);
+      exponentiate_run<C, C>(panel, piece, run);
     });
   }
   const bool usual = mode != Mode::true_maximum && sums_in_range(panel);
@@ -249,6 +260,7 @@ HWY_INLINE void BlockKernel::score_tiles(const Panel& panel, const Piece& piece,
                                          Epilogue epilogue) {
   const float* q = panel.q + run.first * kLanes;
   for_each_row_tile<C>(run.end - run.begin, [&]<int R>(int64_t row) HWY_ATTR {
+    prefetcher_.step(8);
     RegisterTile<R, C> tile;
     tile.set_zero();
     tile.accumulate(piece.k + (run.begin + row) * piece.k_step, piece.k_step, 1, q, kWidth, d_k_);
@@ -256,21 +268,27 @@ HWY_INLINE void BlockKernel::score_tiles(const Panel& panel, const Piece& piece,
   });
 }
 
-// 1. weights = 2^score, 0 where hidden; the sum over keys, in their order.
-template <int C, bool masked>
+// 1. weights = 2^score, 0 where hidden (in the first `masked` vectors); the sum over keys, in their order.
+template <int C, int masked>
 void BlockKernel::exponentiate_run(const Panel& panel, const Piece& piece, const KeyRun& run) {
-  score_tiles<C>(panel, piece, run, [&]<int R>(const RegisterTile<R, C>& tile, int64_t key) HWY_ATTR {
+  // Local copies: after a vector store the compiler must assume that members have changed.
+  const int first = run.first;
+  float* const sums = piece_sum_ + first * kLanes;
+  float* const weights = weights_ + first * kLanes;
+  const PanelMask& mask = mask_;
+  score_tiles<C>(panel, piece, run, [=, &mask]<int R>(const RegisterTile<R, C>& tile, int64_t key) HWY_ATTR {
+    float* const to = weights + key * kWidth;
     Vector sum[C];
 #pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) sum[c] = hn::LoadU(kFloats, piece_sum_ + (run.first + c) * kLanes);
+    for (int c = 0; c < C; ++c) sum[c] = hn::LoadU(kFloats, sums + c * kLanes);
     tile.for_each([&](int r, int c, Vector score) HWY_ATTR {
       Vector weight = exp2(score);
-      if constexpr (masked) weight = hn::IfThenElseZero(mask_.visible(key + r, run.first + c), weight);
+      if (c < masked) weight = hn::IfThenElseZero(mask.visible(key + r, first + c), weight);
       sum[c] = hn::Add(sum[c], weight);
-      hn::StoreU(weight, kFloats, weights_ + (key + r) * kWidth + (run.first + c) * kLanes);
+      hn::StoreU(weight, kFloats, to + r * kWidth + c * kLanes);
     });
 #pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) hn::StoreU(sum[c], kFloats, piece_sum_ + (run.first + c) * kLanes);
+    for (int c = 0; c < C; ++c) hn::StoreU(sum[c], kFloats, sums + c * kLanes);
   });
 }
 
@@ -363,6 +381,7 @@ template <int C>
 void BlockKernel::multiply_all(const Panel& panel, const Piece& piece) {
   const KeyRun& run = mask_.run(0);
   for_each_row_tile<C>(d_v_, [&]<int R>(int64_t d) HWY_ATTR {
+    prefetcher_.step(16);
     RegisterTile<R, C> tile;
     tile.set_zero();
     tile.accumulate(piece.v + run.begin * piece.v_step + d, UnitStride{}, piece.v_step, weights_ + run.begin * kWidth,
@@ -443,41 +462,59 @@ void BlockKernel::merge_scaled(Panel& panel) {
 
 // Marks the queries whose o or sum is not finite: 0 · x is NaN for NaN and ±∞ alone.
 bool BlockKernel::find_suspects(Panel& panel) {
-  bool found = false;
   if (!panel.started) return false;
+  const Vector zero = hn::Zero(kFloats);
+  bool found = false;
   for (int c = 0; c < panel.vectors; ++c) {
-    const Vector zero = hn::Zero(kFloats);
-    Vector probe = hn::Mul(hn::LoadU(kFloats, panel.sum + c * kLanes), zero);
-    for (int64_t d = 0; d < d_v_; ++d) {
-      probe = hn::MulAdd(hn::LoadU(kFloats, panel.o + d * kWidth + c * kLanes), zero, probe);
+    const float* o = panel.o + c * kLanes;
+    Vector probe[2] = {hn::Mul(hn::LoadU(kFloats, panel.sum + c * kLanes), zero), zero};
+    int64_t d = 0;
+    for (; d + 2 <= d_v_; d += 2) {
+      probe[0] = hn::MulAdd(hn::LoadU(kFloats, o + d * kWidth), zero, probe[0]);
+      probe[1] = hn::MulAdd(hn::LoadU(kFloats, o + (d + 1) * kWidth), zero, probe[1]);
     }
-    hn::StoreU(probe, kFloats, panel.suspect + c * kLanes);
-    found = found || !hn::AllTrue(kFloats, hn::Eq(probe, zero));
+    if (d < d_v_) probe[0] = hn::MulAdd(hn::LoadU(kFloats, o + d * kWidth), zero, probe[0]);
+    const Vector both = hn::Add(probe[0], probe[1]);
+    hn::StoreU(both, kFloats, panel.suspect + c * kLanes);
+    found = found || !hn::AllTrue(kFloats, hn::Eq(both, zero));
   }
   return found;
 }
 
 // out = o / sum; 0 for a query that saw no key. After the first time only the queries that were not finite.
 void BlockKernel::write(const Panel& panel, Mode mode) {
-  const View<float, 4>& out = job_.out;
   if (!panel.started) std::fill_n(panel.o, d_v_ * kWidth, 0.0F);
   HWY_ALIGN float factor[kWidth];
-  for (int64_t lane = 0; lane < panel.rows; ++lane) {
-    factor[lane] = panel.sum[lane] == 0.0F ? 0.0F : 1.0F / panel.sum[lane];
-    if (mode != Mode::fast && panel.suspect[lane] == 0.0F) continue;
-    const int64_t q = panel.q_begin + lane;
-    if (job_.rows.sum.data() != nullptr) {
-      job_.rows.reference(block_.b, head_, q) = panel.reference[lane];
-      job_.rows.sum(block_.b, head_, q) = panel.sum[lane];
-    }
-    if (mode == Mode::fast) continue;
-    float* row = &out(block_.b, q, head_, 0);
-    for (int64_t d = 0; d < d_v_; ++d) row[d] = factor[lane] * panel.o[d * kWidth + lane];
+  for (int c = 0; c < panel.vectors; ++c) {
+    const Vector sum = hn::LoadU(kFloats, panel.sum + c * kLanes);
+    const Vector inverse = hn::Div(hn::Set(kFloats, 1.0F), sum);
+    hn::StoreU(hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(kFloats)), inverse), kFloats, factor + c * kLanes);
   }
-  if (mode != Mode::fast) return;
-  for (int64_t first = 0; first < panel.rows; first += kLanes) {
-    lanes_to_rows(panel.o + first, kWidth, factor + first, std::min<int64_t>(panel.rows - first, kLanes), d_v_,
-                  &out(block_.b, panel.q_begin + first, head_, 0), out.stride(1));
+  const View<float, 4>& out = job_.out;
+  if (mode == Mode::fast) {
+    for (int64_t first = 0; first < panel.rows; first += kLanes) {
+      lanes_to_rows(panel.o + first, kWidth, factor + first, std::min<int64_t>(panel.rows - first, kLanes), d_v_,
+                    &out(block_.b, panel.q_begin + first, head_, 0), out.stride(1));
+    }
+    return write_states(panel, 0, panel.rows);
+  }
+  for (int64_t lane = 0; lane < panel.rows; ++lane) {
+    if (panel.suspect[lane] == 0.0F) continue;
+    float* row = &out(block_.b, panel.q_begin + lane, head_, 0);
+    for (int64_t d = 0; d < d_v_; ++d) row[d] = factor[lane] * panel.o[d * kWidth + lane];
+    write_states(panel, lane, 1);
+  }
+}
+
+// What backward needs of `count` queries of the panel, from lane `first` on.
+void BlockKernel::write_states(const Panel& panel, int64_t first, int64_t count) {
+  const auto& [reference, sum] = job_.rows;
+  if (sum.data() == nullptr) return;
+  float* reference_to = &reference(block_.b, head_, panel.q_begin + first);
+  float* sum_to = &sum(block_.b, head_, panel.q_begin + first);
+  for (int64_t i = 0; i < count; ++i) {
+    reference_to[i * reference.stride(2)] = panel.reference[first + i];
+    sum_to[i * sum.stride(2)] = panel.sum[first + i];
   }
 }
 
@@ -493,8 +530,8 @@ int64_t forward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
 }
 
 template <>
-void forward_block<kTargetIsa>(const ForwardJob& job, const QueryBlock& block, float* scratch) {
-  HWY_NAMESPACE::BlockKernel(job, block, scratch).run();
+void forward_block<kTargetIsa>(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch) {
+  HWY_NAMESPACE::BlockKernel(job, block, next, scratch).run();
 }
 
 }  // namespace heed

@@ -42,8 +42,9 @@ struct ForwardJob {
 template <Isa isa>
 int64_t forward_scratch(int64_t d_k, int64_t d_v);
 
-// Computes `out` (and `rows`) for the queries of one block.
+// Computes `out` (and `rows`) for the queries of one block. `next`, where not null, is the block that this thread will
+// probably compute next: its data are brought near.
 template <Isa isa>
-void forward_block(const ForwardJob& job, const QueryBlock& block, float* scratch);
+void forward_block(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch);
 
 }  // namespace heed

@@ -13,32 +13,27 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// For each lane of V vectors the keys [begin, end) it may see, and for each vector the least and most of both.
+// The keys that the queries of a panel of V vectors may see, counted from the segment's first key. Bounds never fall
+// from one query to the next (KeyRangeRule), so the first and the last lane of a vector bound the others.
 template <int V>
-struct LaneRanges {
-  int32_t begin[V * kLanes];
-  int32_t end[V * kLanes];
-  int32_t least_begin[V];
-  int32_t most_begin[V];
-  int32_t least_end[V];
-  int32_t most_end[V];
+struct PanelRanges {
+  KeyRangeRule rule;  // for lane i instead of query q
+  int64_t least_begin[V];
+  int64_t most_begin[V];
+  int64_t least_end[V];
+  int64_t most_end[V];
 
-  // Lane i is query `first + i`; lanes past `rows` repeat the last query, so that they widen nothing. Keys count from
-  // `k_begin`.
-  void set(const KeyRangeRule& rule, int64_t k_begin, int64_t first, int64_t rows) {
-    for (int64_t lane = 0; lane < V * kLanes; ++lane) {
-      const KeyRange range = rule.at(first + std::min(lane, rows - 1));
-      // A query that sees nothing gets an empty range among the keys that exist.
-      end[lane] = static_cast<int32_t>(std::max<int64_t>(range.end - k_begin, 0));
-      begin[lane] = static_cast<int32_t>(std::clamp<int64_t>(range.begin - k_begin, 0, end[lane]));
-    }
+  void set(const QueryBlock& block, int64_t first, int64_t rows) {
+    const int64_t shift = first - block.segment.k_begin;
+    rule = {block.rule.begin - block.segment.k_begin, block.rule.begin_shift + shift,
+            block.rule.end - block.segment.k_begin, block.rule.end_shift + shift};
     for (int c = 0; c < V; ++c) {
-      const auto of_begin = std::minmax_element(begin + c * kLanes, begin + (c + 1) * kLanes);
-      const auto of_end = std::minmax_element(end + c * kLanes, end + (c + 1) * kLanes);
-      least_begin[c] = *of_begin.first;
-      most_begin[c] = *of_begin.second;
-      least_end[c] = *of_end.first;
-      most_end[c] = *of_end.second;
+      const KeyRange low = rule.at(std::min<int64_t>(int64_t{c} * kLanes, rows - 1));
+      const KeyRange high = rule.at(std::min<int64_t>(int64_t{c + 1} * kLanes, rows) - 1);
+      least_begin[c] = low.begin;
+      most_begin[c] = high.begin;
+      least_end[c] = low.end;
+      most_end[c] = high.end;
     }
   }
 };
@@ -49,7 +44,7 @@ struct KeyRun {
   int64_t end = 0;
   int first = 0;
   int vectors = 0;
-  bool masked = false;  // some lane may not see some key
+  int masked = 0;  // how many vectors, from the first, have a lane that may not see some key
 };
 
 template <int V>
@@ -71,26 +66,20 @@ class TileMask {
   void set_scratch(float* scratch) { dense_rows_ = scratch, dense_ = scratch + kPieceKeys * kWidth; }
 
   // Prepares for keys [begin, begin + keys) of the segment and a panel of `vectors` vectors.
-  void prepare(const LaneRanges<V>& lanes, int vectors, int64_t begin, int64_t keys, const Queries& queries) {
+  void prepare(const PanelRanges<V>& ranges, int vectors, int64_t begin, int64_t keys, const Queries& queries) {
     runs_ = 0;
     has_dense_ = !queries.mask->dense().empty();
-    const int32_t piece_begin = static_cast<int32_t>(begin);
-    const int32_t piece_end = static_cast<int32_t>(begin + keys);
-    bool all = !has_dense_;
+    everything_ = !has_dense_;
     for (int c = 0; c < vectors; ++c) {
-      all = all && lanes.most_begin[c] <= piece_begin && lanes.least_end[c] >= piece_end;
+      everything_ = everything_ && ranges.most_begin[c] <= begin && ranges.least_end[c] >= begin + keys;
     }
-    everything_ = all;
-    if (all) {
-      run_[runs_++] = {0, keys, 0, vectors, false};
+    if (everything_) {
+      run_[runs_++] = {0, keys, 0, vectors, 0};
       return;
     }
-    find_runs(lanes, vectors, piece_begin, keys);
+    find_runs(ranges, vectors, begin, keys);
     if (runs_ == 0) return;
-    for (int64_t lane = 0; lane < vectors * kLanes; ++lane) {
-      begin_[lane] = static_cast<float>(std::clamp<int64_t>(lanes.begin[lane] - begin, 0, keys));
-      end_[lane] = static_cast<float>(std::clamp<int64_t>(lanes.end[lane] - begin, 0, keys));
-    }
+    set_lanes(ranges.rule, vectors, begin, keys);
     if (has_dense_) expand_dense(vectors, begin, keys, queries);
   }
 
@@ -118,22 +107,21 @@ class TileMask {
   static constexpr int64_t kStep = 8;  // keys decided together
 
   // Merges steps of kStep keys that concern the same vectors into runs.
-  void find_runs(const LaneRanges<V>& lanes, int vectors, int32_t piece_begin, int64_t keys) {
+  void find_runs(const PanelRanges<V>& ranges, int vectors, int64_t begin, int64_t keys) {
     for (int64_t key = 0; key < keys; key += kStep) {
-      const int32_t from = piece_begin + static_cast<int32_t>(key);
-      const int32_t to = piece_begin + static_cast<int32_t>(std::min(key + kStep, keys));
+      const int64_t from = begin + key;
+      const int64_t to = begin + std::min(key + kStep, keys);
+      const auto idle = [&](int c) { return ranges.most_end[c] <= from || ranges.least_begin[c] >= to; };
       int first = 0;
-      while (first < vectors && (lanes.most_end[first] <= from || lanes.least_begin[first] >= to)) ++first;
+      while (first < vectors && idle(first)) ++first;
       int last = vectors;
-      while (last > first && (lanes.most_end[last - 1] <= from || lanes.least_begin[last - 1] >= to)) --last;
+      while (last > first && idle(last - 1)) --last;
       if (first == last) continue;
-      KeyRun step{key, std::min(key + kStep, keys), first, last - first, has_dense_};
-      int32_t most_end = 0;
+      KeyRun step{key, std::min(to, ranges.most_end[last - 1]) - begin, first, last - first, 0};
       for (int c = first; c < last; ++c) {
-        most_end = std::max(most_end, lanes.most_end[c]);
-        step.masked = step.masked || lanes.most_begin[c] > from || lanes.least_end[c] < to;
+        const bool all = !has_dense_ && ranges.most_begin[c] <= from && ranges.least_end[c] >= to;
+        if (!all) step.masked = c + 1 - first;
       }
-      step.end = std::min<int64_t>(step.end, most_end - piece_begin);
       KeyRun* previous = runs_ > 0 ? &run_[runs_ - 1] : nullptr;
       if (previous != nullptr && previous->end == step.begin && previous->first == step.first &&
           previous->vectors == step.vectors && previous->masked == step.masked) {
@@ -141,6 +129,26 @@ class TileMask {
       } else {
         run_[runs_++] = step;
       }
+    }
+  }
+
+  // begin_ and end_ of each lane, in keys of the piece. Small floats are exact, so bounds far outside are brought near.
+  HWY_INLINE void set_lanes(const KeyRangeRule& rule, int vectors, int64_t begin, int64_t keys) {
+    const auto near = [&](int64_t key) HWY_ATTR {
+      return hn::Set(kFloats, static_cast<float>(std::clamp<int64_t>(key - begin, -(1 << 20), 1 << 20)));
+    };
+    const Vector first = near(rule.begin);
+    const Vector first_shift = near(rule.begin_shift);
+    const Vector last = near(rule.end);
+    const Vector last_shift = near(rule.end_shift);
+    const Vector zero = hn::Zero(kFloats);
+    const Vector most = hn::Set(kFloats, static_cast<float>(keys));
+    for (int c = 0; c < vectors; ++c) {
+      const Vector lane = hn::Iota(kFloats, static_cast<float>(c * kLanes));
+      const Vector from = hn::Max(zero, hn::Max(first, hn::Add(first_shift, lane)));
+      const Vector to = hn::Min(most, hn::Min(last, hn::Add(last_shift, lane)));
+      hn::StoreU(hn::Min(from, most), kFloats, begin_ + c * kLanes);
+      hn::StoreU(hn::Max(to, zero), kFloats, end_ + c * kLanes);
     }
   }
 

@@ -28,6 +28,13 @@ inline constexpr int kMostTileVectors = kManyRegisters ? 4 : 2;
 template <int C>
 inline constexpr int kTileRows = kManyRegisters ? (C == 1 ? 16 : C == 2 ? 12 : C == 3 ? 8 : 6) : (C == 1 ? 12 : 6);
 
+// How many of `left` vectors the next group of columns takes: as many as a tile has, but so that no group is left with
+// a single vector where it can be helped (5 are 3 + 2, 6 are 3 + 3): narrow tiles load more than they multiply.
+inline int next_tile_vectors(int64_t left) {
+  if (kMostTileVectors == 4 && (left == 5 || left == 6)) return 3;
+  return static_cast<int>(left < kMostTileVectors ? left : kMostTileVectors);
+}
+
 // A row stride known to the compiler.
 template <int64_t stride>
 struct FixedStride {
@@ -91,6 +98,11 @@ struct RegisterTile {
   template <class RowStride>
   HWY_INLINE void accumulate(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const float* HWY_RESTRICT b,
                              int64_t b_step, int64_t depth) {
+    // Every 6 rows have a pointer of their own, so that the row offsets fit the general registers.
+    constexpr int kRowsOfPointer = 6;
+    const float* HWY_RESTRICT base[(R + kRowsOfPointer - 1) / kRowsOfPointer];
+#pragma GCC unroll 4
+    for (int i = 0; i * kRowsOfPointer < R; ++i) base[i] = a + i * kRowsOfPointer * a_row;
 #pragma GCC unroll 2
     for (int64_t k = 0; k < depth; ++k) {
       Vector column[C];
@@ -98,11 +110,12 @@ struct RegisterTile {
       for (int c = 0; c < C; ++c) column[c] = hn::LoadU(kFloats, b + c * kLanes);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
-        const Vector row = hn::Set(kFloats, a[r * a_row]);
+        const Vector row = hn::Set(kFloats, base[r / kRowsOfPointer][r % kRowsOfPointer * a_row]);
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) sum[r][c] = hn::MulAdd(row, column[c], sum[r][c]);
       }
-      a += a_step;
+#pragma GCC unroll 4
+      for (int i = 0; i * kRowsOfPointer < R; ++i) base[i] += a_step;
       b += b_step;
     }
   }
