@@ -32,8 +32,10 @@ struct BackwardJob {
   const Mask* mask = nullptr;
   float scale = 0.0F;
   float score_factor = 0.0F;  // scale · log2 e, as in forward
-  View<float, 3> inverse_sum;        // [B, H, Tq]: 1 / (shifted) sum, 0 for a query that sees nothing
-  View<float, 3> delta;              // [B, H, Tq]: scale · Σ_d d_out · out / sum
+  // Of each query, [B, H, Tq], by backward_prepare:
+  View<float, 3> reference;
+  View<float, 3> inverse_sum;  // 1 / sum, 0 for a query that sees nothing
+  View<float, 3> delta;        // scale · Σ_d d_out · out / sum
 };
 
 // Fills reference, inverse_sum and delta of queries [q_begin, q_end) of one item and head, and sets their d_q to 0.
