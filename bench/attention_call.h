@@ -32,9 +32,9 @@ class AttentionCall {
   AttentionOptions options_;
   Projections inputs_;
   Projections gradients_;
-  Tensor out_, d_out_;                   // in the order of the layout
+  Tensor out_, d_out_;                    // in the order of the layout
   View<float, 4> out_view_, d_out_view_;  // [B, Tq, H, D]
-  Tensor reference_, sum_;               // [B, H, Tq]
+  Tensor reference_, sum_;                // [B, H, Tq]
 };
 
 }  // namespace heed::bench

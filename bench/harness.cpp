@@ -70,30 +70,37 @@ std::vector<Measurement> Harness::measure(const std::vector<Contender>& contende
   for (const size_t index : choose_repetitions(calm, wanted)) chosen.push_back(rounds[index]);
   std::vector<Measurement> results;
   for (size_t i = 0; i < contenders.size(); ++i) {
-    std::vector<double> seconds, peak, of_peak, of_first;
-    for (const Round& round : chosen) {
-      const Repetition& mine = round[i];
-      seconds.push_back(mine.seconds);
-      peak.push_back(mine.peak_gflops());
-      of_peak.push_back(contenders[i].flops * 1e-9 / mine.seconds / mine.peak_gflops());
-      // With the same threads each speed is taken beside the peak of its own moment.
-      const bool same_threads = contenders[i].threads == contenders[0].threads;
-      of_first.push_back(speed_of(contenders[i], mine.seconds) / speed_of(contenders[0], round[0].seconds) *
-                         (same_threads ? round[0].peak_gflops() / mine.peak_gflops() : 1));
-    }
-    Measurement result;
-    result.seconds = median(seconds);
-    result.gflops = contenders[i].flops * 1e-9 / result.seconds;
-    result.gbps = contenders[i].bytes * 1e-9 / result.seconds;
-    result.peak_gflops = median(peak);
-    result.of_peak = median(of_peak);
-    result.of_first = median(of_first);
-    result.repetitions = static_cast<int>(chosen.size());
+    Measurement result = summarise(contenders, i, chosen);
     result.repeated = static_cast<int>(rounds.size() - chosen.size());
     result.busy = static_cast<int>(chosen.size() - std::min(quiet, chosen.size()));
     results.push_back(result);
   }
   return results;
+}
+
+Measurement Harness::summarise(const std::vector<Contender>& contenders, size_t index,
+                               const std::vector<Round>& rounds) {
+  const Contender& contender = contenders[index];
+  std::vector<double> seconds, peak, of_peak, of_first;
+  for (const Round& round : rounds) {
+    const Repetition& mine = round[index];
+    seconds.push_back(mine.seconds);
+    peak.push_back(mine.peak_gflops());
+    of_peak.push_back(contender.flops * 1e-9 / mine.seconds / mine.peak_gflops());
+    // With the same threads each speed is taken beside the peak of its own moment.
+    const bool same_threads = contender.threads == contenders[0].threads;
+    of_first.push_back(speed_of(contender, mine.seconds) / speed_of(contenders[0], round[0].seconds) *
+                       (same_threads ? round[0].peak_gflops() / mine.peak_gflops() : 1));
+  }
+  Measurement result;
+  result.seconds = median(seconds);
+  result.gflops = contender.flops * 1e-9 / result.seconds;
+  result.gbps = contender.bytes * 1e-9 / result.seconds;
+  result.peak_gflops = median(peak);
+  result.of_peak = median(of_peak);
+  result.of_first = median(of_first);
+  result.repetitions = static_cast<int>(rounds.size());
+  return result;
 }
 
 Harness::Pace Harness::find_pace(const Contender& contender) {

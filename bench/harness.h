@@ -74,6 +74,10 @@ class Harness {
   // The calm of each round: that of its least calm repetition.
   std::vector<double> calm_of_rounds(const std::vector<Contender>& contenders, const std::vector<Round>& rounds) const;
 
+  // Medians of the rounds that count, for one contender.
+  static Measurement summarise(const std::vector<Contender>& contenders, size_t index,
+                               const std::vector<Round>& rounds);
+
   HarnessOptions options_;
   Instruments instruments_;
   std::map<int, std::vector<double>> read_shares_;  // of all probes of the run, by number of threads

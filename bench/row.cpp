@@ -77,7 +77,7 @@ std::string cpu_name() {
 }
 
 std::string to_json_line(const Probe& probe) {
-  return Json{{"schema", "heed/bench-probe@1"}, {"isa", isa_name(isa())},        {"threads", threads()},
+  return Json{{"schema", "heed/bench-probe@1"}, {"isa", isa_name(isa())},       {"threads", threads()},
               {"gflops", probe.gflops},         {"read_gbps", probe.read_gbps}, {"read_share", probe.read_share}}
       .dump();
 }

@@ -12,9 +12,9 @@
 namespace heed::bench {
 
 struct AttentionSizes {
-  std::string mask = "dense";  // dense, causal, window
+  std::string mask = "dense";   // dense, causal, window
   std::string layout = "bhtd";  // bhtd, bthd, qkv
-  int64_t window = 0;          // keys that a query sees, with mask "window"
+  int64_t window = 0;           // keys that a query sees, with mask "window"
   int64_t batch = 1;
   int64_t heads = 1;
   int64_t kv_heads = 1;
@@ -39,12 +39,12 @@ struct Row {
   int threads = 1;
   std::string isa;
   std::optional<Measurement> measured;
-  std::string base;                    // the row that of_base compares with
-  std::optional<double> of_base;       // speed over that of `base`, measured in alternation
-  std::optional<double> read_gbps;     // a plain read of the same bytes
-  std::optional<double> of_read;       // gbps / read_gbps
-  std::optional<double> of_openblas;   // speed over OpenBLAS's, measured in alternation
-  std::optional<double> megabytes;     // growth of the peak resident size, kind memory
+  std::string base;                   // the row that of_base compares with
+  std::optional<double> of_base;      // speed over that of `base`, measured in alternation
+  std::optional<double> read_gbps;    // a plain read of the same bytes
+  std::optional<double> of_read;      // gbps / read_gbps
+  std::optional<double> of_openblas;  // speed over OpenBLAS's, measured in alternation
+  std::optional<double> megabytes;    // growth of the peak resident size, kind memory
 };
 
 // The model name of the CPU, "unknown" where the system does not tell.

@@ -29,8 +29,7 @@ double calm_of(const Probe& before, const Probe& after, double quiet) {
 std::vector<size_t> choose_repetitions(const std::vector<double>& calm, size_t wanted) {
   std::vector<size_t> chosen(calm.size());
   std::iota(chosen.begin(), chosen.end(), size_t{0});
-  const auto busy =
-      std::stable_partition(chosen.begin(), chosen.end(), [&](size_t i) { return !is_busy(calm[i]); });
+  const auto busy = std::stable_partition(chosen.begin(), chosen.end(), [&](size_t i) { return !is_busy(calm[i]); });
   std::stable_sort(busy, chosen.end(), [&](size_t a, size_t b) { return calm[a] > calm[b]; });
   if (chosen.size() > wanted) chosen.resize(wanted);
   return chosen;

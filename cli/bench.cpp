@@ -30,7 +30,8 @@ struct BenchFlags {
 };
 
 void add_flags(CLI::App& command, BenchFlags& flags) {
-  command.add_option("--threads", flags.threads, "threads of every row (default: 1, and all cores for rows that say so)");
+  command.add_option("--threads", flags.threads,
+                     "threads of every row (default: 1, and all cores for rows that say so)");
   command.add_option("--isa", flags.isa, kIsaHelp);
   command.add_flag("--quick", flags.selection.quick, "few repetitions, and no rows that take long");
   command.add_option("--case", flags.selection.names, "only rows of this name or group; may be repeated")
@@ -81,8 +82,10 @@ std::vector<Case> selected(const std::vector<Case>& cases, const bench::Selectio
   const std::vector<std::string> known = bench::groups_and_names(cases);
   for (const std::string& name : selection.names) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::string near = did_you_mean(name, known);
-    throw CommandError("usage.unknown_case", "unknown case '" + name + "'", near.empty() ? see_list : near + " " + see_list);
+    std::string hint = did_you_mean(name, known);
+    if (!hint.empty()) hint += " ";
+    hint += see_list;
+    throw CommandError("usage.unknown_case", "unknown case '" + name + "'", hint);
   }
   std::vector<Case> chosen = bench::select(cases, selection);
   if (chosen.empty()) {
@@ -134,8 +137,8 @@ void write_probe(const ProbeFlags& flags, std::ostream& out) {
   if (flags.json) {
     out << bench::to_json_line(probe) << std::endl;
   } else {
-    out << isa_name(isa()) << ", " << threads() << (threads() == 1 ? " thread" : " threads") << ": multiply-adds " << probe.gflops
-        << " GFLOP/s, reads from the first-level cache " << probe.read_gbps << " GB/s" << std::endl;
+    out << isa_name(isa()) << ", " << threads() << (threads() == 1 ? " thread" : " threads") << ": multiply-adds "
+        << probe.gflops << " GFLOP/s, reads from the first-level cache " << probe.read_gbps << " GB/s" << std::endl;
   }
 }
 
@@ -148,7 +151,8 @@ void run_probe(const ProbeFlags& flags, Streams streams) {
 }
 
 void add_probe(CLI::App& bench, Streams streams, std::function<void()>& action) {
-  CLI::App* probe = bench.add_subcommand("probe", "what the machine can do at this moment: the yardstick of the others");
+  CLI::App* probe =
+      bench.add_subcommand("probe", "what the machine can do at this moment: the yardstick of the others");
   const auto flags = std::make_shared<ProbeFlags>();
   probe->add_option("--threads", flags->threads, "threads at once (default: 1)");
   probe->add_option("--isa", flags->isa, kIsaHelp);
@@ -162,7 +166,8 @@ void add_probe(CLI::App& bench, Streams streams, std::function<void()>& action) 
 void add_bench(CLI::App& app, Streams streams, std::function<void()>& action) {
   CLI::App* bench = app.add_subcommand("bench", "measure speed as shares of what this machine can do");
   bench->require_subcommand(1);
-  CLI::App* attention = bench->add_subcommand("attention", "attention, forward and backward; --case memory: its memory");
+  CLI::App* attention =
+      bench->add_subcommand("attention", "attention, forward and backward; --case memory: its memory");
   const auto attention_flags = std::make_shared<BenchFlags>();
   add_flags(*attention, *attention_flags);
   attention->callback([=, &action] { action = [=] { run_attention(*attention_flags, streams); }; });

@@ -15,9 +15,7 @@ std::set<std::string> names_of(const std::vector<AttentionCase>& cases) {
   return names;
 }
 
-TEST(AttentionCases, HaveNamesOfTheirOwn) {
-  EXPECT_EQ(names_of(attention_cases()).size(), attention_cases().size());
-}
+TEST(AttentionCases, HaveNamesOfTheirOwn) { EXPECT_EQ(names_of(attention_cases()).size(), attention_cases().size()); }
 
 TEST(AttentionCases, AreComparedWithCasesThatExist) {
   const std::set<std::string> names = names_of(attention_cases());

@@ -61,8 +61,7 @@ TEST(CommandLine, VersionAndHelpAreAnswersOnStandardOutput) {
 }
 
 TEST(BenchCommand, RefusesAnUnknownInstructionSet) {
-  expect_usage_error({"bench", "attention", "--isa", "avx3"}, "unknown instruction set 'avx3'",
-                     "did you mean 'avx2'?");
+  expect_usage_error({"bench", "attention", "--isa", "avx3"}, "unknown instruction set 'avx3'", "did you mean 'avx2'?");
   expect_usage_error({"bench", "attention", "--isa", "quantum"}, "unknown instruction set 'quantum'",
                      "give avx512, avx2 or baseline");
 }
@@ -146,9 +145,8 @@ TEST(BenchCommand, JsonIsOneDocumentWithTheRowsAskedFor) {
 }
 
 TEST(BenchCommand, TextHasALineARow) {
-  const Result result =
-      heed({"bench", "attention", "--repetitions", "1", "--case", "forward-d64-t128-dense", "--isa",
-            std::string(isa_name(supported_isas().front()))});
+  const Result result = heed({"bench", "attention", "--repetitions", "1", "--case", "forward-d64-t128-dense", "--isa",
+                              std::string(isa_name(supported_isas().front()))});
   EXPECT_EQ(result.exit, kOk) << result.err;
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 3);
   EXPECT_NE(result.out.find("forward-d64-t128-dense"), std::string::npos);
