@@ -75,8 +75,8 @@ ReferenceResult reference_result(const AttentionCase& c);
 std::vector<float> values_of(View<const float, 4> view);
 std::vector<float> values_of(View<const float, 3> view);
 
-// max |a - b| / max |b|, the measure of the contract; 0 where both are empty or 0. NaN or ∞ in `a` gives ∞. Where max |b|
-// is below `least`, that counts instead.
+// max |a - b| / max |b|, the measure of the contract; 0 where both are empty or 0. NaN or ∞ in `a` gives ∞. Where
+// max |b| is below `least`, that counts instead.
 double relative_error(const std::vector<float>& a, const std::vector<double>& b, double least = 0.0);
 
 // Bits of both are equal (so NaN equals the same NaN, and 0 differs from -0).
