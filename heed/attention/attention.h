@@ -62,8 +62,8 @@ struct AttentionGradients {
 };
 
 // Writes (not adds) the gradients of q, k and v.
-void attention_backward(const AttentionInputs& inputs, const AttentionOptions& options,
-                        const AttentionOutputs& outputs, const AttentionGradients& gradients);
+void attention_backward(const AttentionInputs& inputs, const AttentionOptions& options, const AttentionOutputs& outputs,
+                        const AttentionGradients& gradients);
 
 // log Σ exp(scaled score) of each row, [B, H, Tq]; -∞ where no key is visible.
 void log_sum_exp(RowStates<const float> rows, View<float, 3> result);

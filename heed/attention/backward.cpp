@@ -62,8 +62,8 @@ void run_blocks(const BackwardJob& job, const Memory& memory, int64_t blocks, in
 
 }  // namespace
 
-void attention_backward(const AttentionInputs& inputs, const AttentionOptions& options,
-                        const AttentionOutputs& outputs, const AttentionGradients& gradients) {
+void attention_backward(const AttentionInputs& inputs, const AttentionOptions& options, const AttentionOutputs& outputs,
+                        const AttentionGradients& gradients) {
   constexpr const char* kName = "attention_backward";
   const Problem problem = check_problem(kName, inputs, options);
   const MaskSizes& sizes = problem.sizes;
@@ -86,8 +86,7 @@ void attention_backward(const AttentionInputs& inputs, const AttentionOptions& o
 
     Workspace own;
     Workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-    float* floats =
-        workspace.floats(static_cast<size_t>(list + counters + 3 * row_floats + threads() * scratch));
+    float* floats = workspace.floats(static_cast<size_t>(list + counters + 3 * row_floats + threads() * scratch));
     Memory memory;
     memory.blocks = reinterpret_cast<KeyBlock*>(floats);
     memory.done = reinterpret_cast<std::atomic<int64_t>*>(floats + list);

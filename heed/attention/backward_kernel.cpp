@@ -6,110 +6,26 @@
 //     1. p  = 2^(q kᵀ - reference)                 forward 1, 2
 //     2. ds = p ∘ scale · (d_o vᵀ - rowsum(d_o ∘ out))
 //     3. d_q += ds · k,   d_v += pᵀ · d_o,   d_k += dsᵀ · q         forward 3
-#include "heed/attention/backward_kernel.h"
-
 #include <algorithm>
-#include <cmath>
 #include <thread>
 
+#include "heed/attention/backward_block.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
-#include "heed/simd/register_tile.h"
-#include "heed/simd/target.h"
 #include "heed/simd/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
-namespace {
 
-constexpr int kPanelVectors = kMostTileVectors;
-constexpr int64_t kPanelWidth = int64_t{kPanelVectors} * kLanes;  // keys of a packed panel of kᵀ or vᵀ
-constexpr int64_t kMostPanels = kBlockKeys / kLanes;
-
-using TileStride = FixedStride<kBlockKeys>;
-
-// `keys` keys of the block, packed [D][kPanelWidth].
-struct Panel {
-  int64_t first = 0;
-  int vectors = 0;
-};
-
-// One tile of queries: which keys of the block each row may see.
-struct QueryTile {
-  int64_t head = 0;
-  int64_t q_begin = 0;
-  int64_t rows = 0;
-  bool masked = false;    // some row may not see some key
-  bool careful = false;   // and a factor of its products is not finite: hidden pairs must be left out
-  int32_t begin[kTileQueries];
-  int32_t end[kTileQueries];
-};
-
-// The power of two by which a row's reference is raised and its sum divided. Sums between 1 and 2^24 stay as forward
-// left them; one of 2^±60 would let d_out / sum overflow or vanish before p makes up for it.
-float reference_shift(float sum) {
-  if (!(sum > 0.0F && sum < 1.0F) && !(sum > 0x1p24F)) return 0.0F;
-  return static_cast<float>(std::ilogb(sum));
-}
-
-class KeyBlockKernel {
- public:
-  KeyBlockKernel(const BackwardJob& job, const KeyBlock& block, float* scratch);
-  void run();
-
- private:
-  void pack_keys();
-  bool set_ranges(QueryTile& tile) const;
-  bool load_rows(const QueryTile& tile);
-  void expand_dense(const QueryTile& tile);
-
-  void fill_scores(const QueryTile& tile);
-  template <int R, int C, bool masked>
-  void score_tile(const QueryTile& tile, int64_t row, int panel, int first_vector);
-  void zero_vectors(int64_t row, int64_t rows, int64_t key, int vectors);
-
-  void multiply_queries(const QueryTile& tile);
-  void multiply_keys(const QueryTile& tile, const float* weights, const float* rows, int64_t width, float* sums);
-  void multiply_careful(const QueryTile& tile);
-  bool visible(const QueryTile& tile, int64_t row, int64_t key) const;
-  void wait_for_turn(int64_t step) const;
-  void add_query_gradient(const QueryTile& tile) const;
-  void write_key_gradients() const;
-
-  const BackwardJob& job_;
-  const KeyBlock& block_;
-  const int64_t keys_;
-  const int64_t d_k_, d_v_;            // widths
-  const int64_t width_k_, width_v_;    // widths rounded up to vectors: the row length of all buffers
-  int panels_ = 0;
-  Panel panel_[kMostPanels];
-  bool keys_finite_ = true;
-
-  float* k_lanes_;   // [panels][Dk][kPanelWidth]
-  float* v_lanes_;   // [panels][Dv][kPanelWidth], times scale
-  float* k_copy_;    // [kBlockKeys][width_k]
-  float* q_scaled_;  // [kTileQueries][width_k], times scale · log2 e
-  float* q_copy_;    // [kTileQueries][width_k]
-  const float* q_rows_ = nullptr;  // q_copy_, or q itself where its rows follow each other
-  float* d_o_rows_;  // [kTileQueries][width_v]: d_out / sum
-  float* p_;         // [kTileQueries][kBlockKeys]
-  float* ds_;        // [kTileQueries][kBlockKeys]
-  float* d_q_;       // [kTileQueries][width_k]
-  float* d_k_sums_;  // [kBlockKeys][width_k]
-  float* d_v_sums_;  // [kBlockKeys][width_v]
-  float* dense_;     // [kTileQueries][kBlockKeys]: 1 where visible, only with dense masks
-  const float* reference_ = nullptr;  // of the tile's rows
-  const float* delta_ = nullptr;
-};
-
-int64_t scratch_floats(int64_t d_k, int64_t d_v) {
+// What the constructor takes.
+int64_t BackwardBlock::scratch_floats(int64_t d_k, int64_t d_v) {
   const int64_t width_k = round_up<int64_t>(d_k, kLanes);
   const int64_t width_v = round_up<int64_t>(d_v, kLanes);
-  return kMostPanels * kPanelWidth * (d_k + d_v) + kBlockKeys * (2 * width_k + width_v) +
-         kTileQueries * (3 * width_k + width_v + 3 * kBlockKeys + 2) + 32 * kLanes;
+  return kMostKeyPanels * kKeyPanelWidth * (d_k + d_v) + kBlockKeys * (2 * width_k + width_v) +
+         kTileQueries * (3 * width_k + width_v + 3 * kBlockKeys) + 16 * kLanes;
 }
 
-KeyBlockKernel::KeyBlockKernel(const BackwardJob& job, const KeyBlock& block, float* scratch)
+BackwardBlock::BackwardBlock(const BackwardJob& job, const KeyBlock& block, float* scratch)
     : job_(job),
       block_(block),
       keys_(block.k_end - block.k_begin),
@@ -127,8 +43,8 @@ KeyBlockKernel::KeyBlockKernel(const BackwardJob& job, const KeyBlock& block, fl
     scratch += round_up<int64_t>(floats, kLanes);
     return part;
   };
-  k_lanes_ = take(panels_ * kPanelWidth * d_k_);
-  v_lanes_ = take(panels_ * kPanelWidth * d_v_);
+  k_lanes_ = take(panels_ * kKeyPanelWidth * d_k_);
+  v_lanes_ = take(panels_ * kKeyPanelWidth * d_v_);
   k_copy_ = take(kBlockKeys * width_k_);
   q_scaled_ = take(kTileQueries * width_k_);
   q_copy_ = take(kTileQueries * width_k_);
@@ -141,7 +57,7 @@ KeyBlockKernel::KeyBlockKernel(const BackwardJob& job, const KeyBlock& block, fl
   dense_ = take(kTileQueries * kBlockKeys);
 }
 
-void KeyBlockKernel::run() {
+void BackwardBlock::run() {
   pack_keys();
   std::fill_n(d_k_sums_, keys_ * width_k_, 0.0F);
   std::fill_n(d_v_sums_, keys_ * width_v_, 0.0F);
@@ -199,7 +115,7 @@ HWY_INLINE bool copy_rows(const float* from, int64_t from_step, int64_t rows, in
   return hn::AllTrue(kFloats, hn::Eq(probe, zero));
 }
 
-void KeyBlockKernel::pack_keys() {
+void BackwardBlock::pack_keys() {
   const View<const float, 4>& k = job_.inputs.k;
   const View<const float, 4>& v = job_.inputs.v;
   for (int i = 0; i < panels_; ++i) {
@@ -207,17 +123,18 @@ void KeyBlockKernel::pack_keys() {
       const int64_t key = panel_[i].first + int64_t{c} * kLanes;
       const int64_t rows = std::min<int64_t>(kLanes, keys_ - key);
       rows_to_lanes(&k(block_.b, block_.k_begin + key, block_.kv_head, 0), k.stride(1), rows, d_k_, 1.0F,
-                    k_lanes_ + i * kPanelWidth * d_k_ + c * kLanes, kPanelWidth);
+                    k_lanes_ + i * kKeyPanelWidth * d_k_ + c * kLanes, kKeyPanelWidth);
       rows_to_lanes(&v(block_.b, block_.k_begin + key, block_.kv_head, 0), v.stride(1), rows, d_v_, job_.scale,
-                    v_lanes_ + i * kPanelWidth * d_v_ + c * kLanes, kPanelWidth);
+                    v_lanes_ + i * kKeyPanelWidth * d_v_ + c * kLanes, kKeyPanelWidth);
     }
   }
   const float* rows = &k(block_.b, block_.k_begin, block_.kv_head, 0);
-  keys_finite_ = copy_rows(rows, k.stride(1), keys_, d_k_, [](int64_t) { return 1.0F; }, k_copy_, width_k_);
+  keys_finite_ = copy_rows(
+      rows, k.stride(1), keys_, d_k_, [](int64_t) { return 1.0F; }, k_copy_, width_k_);
 }
 
 // The keys of the block that each row may see. False when there are none.
-bool KeyBlockKernel::set_ranges(QueryTile& tile) const {
+bool BackwardBlock::set_ranges(QueryTile& tile) const {
   tile.masked = !job_.mask->dense().empty();
   bool any = false;
   for (int64_t row = 0; row < tile.rows; ++row) {
@@ -233,22 +150,24 @@ bool KeyBlockKernel::set_ranges(QueryTile& tile) const {
 }
 
 // The tile's rows of q and d_out, and what forward kept of them. False when a value was not finite.
-bool KeyBlockKernel::load_rows(const QueryTile& tile) {
+bool BackwardBlock::load_rows(const QueryTile& tile) {
   const View<const float, 4>& q = job_.inputs.q;
   const View<const float, 4>& d_out = job_.outputs.d_out;
   const int64_t b = block_.b;
   const float* const q_from = &q(b, tile.q_begin, tile.head, 0);
   const float factor = job_.score_factor;
-  const bool q_finite =
-      copy_rows(q_from, q.stride(1), tile.rows, d_k_, [=](int64_t) { return factor; }, q_scaled_, width_k_);
+  const bool q_finite = copy_rows(
+      q_from, q.stride(1), tile.rows, d_k_, [=](int64_t) { return factor; }, q_scaled_, width_k_);
   q_rows_ = q_from;
   if (q.stride(1) != width_k_) {
-    copy_rows(q_from, q.stride(1), tile.rows, d_k_, [](int64_t) { return 1.0F; }, q_copy_, width_k_);
+    copy_rows(
+        q_from, q.stride(1), tile.rows, d_k_, [](int64_t) { return 1.0F; }, q_copy_, width_k_);
     q_rows_ = q_copy_;
   }
   const float* const inverse = &job_.inverse_sum(b, tile.head, tile.q_begin);
-  const bool d_o_finite = copy_rows(&d_out(b, tile.q_begin, tile.head, 0), d_out.stride(1), tile.rows, d_v_,
-                                    [=](int64_t row) { return inverse[row]; }, d_o_rows_, width_v_);
+  const bool d_o_finite = copy_rows(
+      &d_out(b, tile.q_begin, tile.head, 0), d_out.stride(1), tile.rows, d_v_,
+      [=](int64_t row) { return inverse[row]; }, d_o_rows_, width_v_);
   delta_ = &job_.delta(b, tile.head, tile.q_begin);
   reference_ = &job_.reference(b, tile.head, tile.q_begin);
   if (!job_.mask->dense().empty()) expand_dense(tile);
@@ -256,7 +175,7 @@ bool KeyBlockKernel::load_rows(const QueryTile& tile) {
 }
 
 // 1 where a row sees a key and 0 elsewhere, all parts of the mask together.
-void KeyBlockKernel::expand_dense(const QueryTile& tile) {
+void BackwardBlock::expand_dense(const QueryTile& tile) {
   for (int64_t row = 0; row < tile.rows; ++row) {
     float* out = dense_ + row * kBlockKeys;
     std::fill_n(out, kBlockKeys, 0.0F);
@@ -271,17 +190,17 @@ void KeyBlockKernel::expand_dense(const QueryTile& tile) {
   }
 }
 
-bool KeyBlockKernel::visible(const QueryTile& tile, int64_t row, int64_t key) const {
+bool BackwardBlock::visible(const QueryTile& tile, int64_t row, int64_t key) const {
   if (key < tile.begin[row] || key >= tile.end[row]) return false;
   return job_.mask->dense().empty() || dense_[row * kBlockKeys + key] != 0.0F;
 }
 
 // 1 and 2. p and ds of the whole tile. Begins and ends of the rows' ranges never fall from one row to the next, so the
 // first row's begin and the last row's end bound a group of rows; vectors outside are 0 and cost nothing else.
-void KeyBlockKernel::fill_scores(const QueryTile& tile) {
+void BackwardBlock::fill_scores(const QueryTile& tile) {
   for (int i = 0; i < panels_; ++i) {
-    const Panel& panel = panel_[i];
-    with_count<kPanelVectors>(panel.vectors, [&]<int V>() HWY_ATTR {
+    const KeyPanel& panel = panel_[i];
+    with_count<kKeyPanelVectors>(panel.vectors, [&]<int V>() HWY_ATTR {
       for_each_row_tile<V>(tile.rows, [&]<int R>(int64_t row) HWY_ATTR {
         const int64_t begin = std::max<int64_t>(tile.begin[row] - panel.first, 0);
         const int64_t end = std::max<int64_t>(tile.end[row + R - 1] - panel.first, begin);
@@ -302,7 +221,7 @@ void KeyBlockKernel::fill_scores(const QueryTile& tile) {
 }
 
 // `vectors` vectors from `key` on of p and ds are 0.
-HWY_INLINE void KeyBlockKernel::zero_vectors(int64_t row, int64_t rows, int64_t key, int vectors) {
+HWY_INLINE void BackwardBlock::zero_vectors(int64_t row, int64_t rows, int64_t key, int vectors) {
   for (int64_t r = row; r < row + rows; ++r) {
     for (int c = 0; c < vectors; ++c) {
       hn::StoreU(hn::Zero(kFloats), kFloats, p_ + r * kBlockKeys + key + c * kLanes);
@@ -312,11 +231,11 @@ HWY_INLINE void KeyBlockKernel::zero_vectors(int64_t row, int64_t rows, int64_t 
 }
 
 template <int R, int C, bool masked>
-void KeyBlockKernel::score_tile(const QueryTile& tile, int64_t row, int panel, int first_vector) {
+void BackwardBlock::score_tile(const QueryTile& tile, int64_t row, int panel, int first_vector) {
   // Local copies: after a vector store the compiler must assume that members have changed.
   const int64_t key = panel_[panel].first + first_vector * kLanes;
-  const float* const k = k_lanes_ + panel * kPanelWidth * d_k_ + first_vector * kLanes;
-  const float* const v = v_lanes_ + panel * kPanelWidth * d_v_ + first_vector * kLanes;
+  const float* const k = k_lanes_ + panel * kKeyPanelWidth * d_k_ + first_vector * kLanes;
+  const float* const v = v_lanes_ + panel * kKeyPanelWidth * d_v_ + first_vector * kLanes;
   const float* const reference = reference_ + row;
   const float* const delta = delta_ + row;
   float* const p_at = p_ + row * kBlockKeys + key;
@@ -338,7 +257,7 @@ void KeyBlockKernel::score_tile(const QueryTile& tile, int64_t row, int panel, i
   {
     RegisterTile<R, C> scores;
     scores.set_zero();
-    scores.accumulate(q_scaled_ + row * width_k_, width_k_, 1, k, kPanelWidth, d_k_);
+    scores.accumulate(q_scaled_ + row * width_k_, width_k_, 1, k, kKeyPanelWidth, d_k_);
     scores.for_each([=](int r, int c, Vector score) HWY_ATTR {
       const Vector p = exp2(hn::Sub(score, hn::Set(kFloats, reference[r])));
       hn::StoreU(shown(r, c, p), kFloats, p_at + r * kBlockKeys + c * kLanes);
@@ -346,7 +265,7 @@ void KeyBlockKernel::score_tile(const QueryTile& tile, int64_t row, int panel, i
   }
   RegisterTile<R, C> d_p;
   d_p.fill([=](int r, int) HWY_ATTR { return hn::Set(kFloats, -delta[r]); });
-  d_p.accumulate(d_o_rows_ + row * width_v_, width_v_, 1, v, kPanelWidth, d_v_);
+  d_p.accumulate(d_o_rows_ + row * width_v_, width_v_, 1, v, kKeyPanelWidth, d_v_);
   d_p.for_each([=](int r, int c, Vector value) HWY_ATTR {
     const int64_t at = r * kBlockKeys + c * kLanes;
     hn::StoreU(shown(r, c, hn::Mul(value, hn::LoadU(kFloats, p_at + at))), kFloats, ds_at + at);
@@ -364,7 +283,7 @@ HWY_INLINE void for_each_column_group(int64_t width, F f) {
 }
 
 // 3. d_q of this block: one chain over the block's keys for each element.
-void KeyBlockKernel::multiply_queries(const QueryTile& tile) {
+void BackwardBlock::multiply_queries(const QueryTile& tile) {
   for_each_column_group(width_k_, [&]<int C>(int64_t column) HWY_ATTR {
     for_each_row_tile<C>(tile.rows, [&]<int R>(int64_t row) HWY_ATTR {
       const int64_t begin = tile.begin[row];
@@ -379,8 +298,8 @@ void KeyBlockKernel::multiply_queries(const QueryTile& tile) {
 }
 
 // 3. sums[key] += weightsᵀ · rows: one chain over all queries of the group for each element.
-void KeyBlockKernel::multiply_keys(const QueryTile& tile, const float* weights, const float* rows, int64_t width,
-                                   float* sums) {
+void BackwardBlock::multiply_keys(const QueryTile& tile, const float* weights, const float* rows, int64_t width,
+                                  float* sums) {
   for_each_column_group(width, [&]<int C>(int64_t column) HWY_ATTR {
     int64_t first = 0;
     int64_t last = 0;
@@ -400,10 +319,11 @@ void KeyBlockKernel::multiply_keys(const QueryTile& tile, const float* weights, 
 }
 
 // 3, where a hidden q, k or d_out is not finite: the same chains without the hidden pairs.
-void KeyBlockKernel::multiply_careful(const QueryTile& tile) {
+void BackwardBlock::multiply_careful(const QueryTile& tile) {
   const auto add = [](float factor, const float* row, int64_t width, float* sums) HWY_ATTR {
     for (int64_t i = 0; i < width; i += kLanes) {
-      const Vector sum = hn::MulAdd(hn::Set(kFloats, factor), hn::LoadU(kFloats, row + i), hn::LoadU(kFloats, sums + i));
+      const Vector sum =
+          hn::MulAdd(hn::Set(kFloats, factor), hn::LoadU(kFloats, row + i), hn::LoadU(kFloats, sums + i));
       hn::StoreU(sum, kFloats, sums + i);
     }
   };
@@ -421,12 +341,12 @@ void KeyBlockKernel::multiply_careful(const QueryTile& tile) {
 }
 
 // Blocks add to d_q in the order of their keys, whichever threads they run on.
-void KeyBlockKernel::wait_for_turn(int64_t step) const {
+void BackwardBlock::wait_for_turn(int64_t step) const {
   if (block_.before == nullptr) return;
   while (block_.before->load(std::memory_order_acquire) <= step) std::this_thread::yield();
 }
 
-void KeyBlockKernel::add_query_gradient(const QueryTile& tile) const {
+void BackwardBlock::add_query_gradient(const QueryTile& tile) const {
   const View<float, 4>& d_q = job_.gradients.d_q;
   for (int64_t row = 0; row < tile.rows; ++row) {
     float* to = &d_q(block_.b, tile.q_begin + row, tile.head, 0);
@@ -439,7 +359,7 @@ void KeyBlockKernel::add_query_gradient(const QueryTile& tile) const {
   }
 }
 
-void KeyBlockKernel::write_key_gradients() const {
+void BackwardBlock::write_key_gradients() const {
   const auto& [d_q, d_k, d_v] = job_.gradients;
   for (int64_t key = 0; key < keys_; ++key) {
     std::copy_n(d_k_sums_ + key * width_k_, d_k_, &d_k(block_.b, block_.k_begin + key, block_.kv_head, 0));
@@ -447,76 +367,19 @@ void KeyBlockKernel::write_key_gradients() const {
   }
 }
 
-// Σ_d a · b of four rows, in the lanes of a fixed tree: every row's bits depend on itself alone.
-HWY_INLINE void dot_rows(const float* const (&a)[4], const float* const (&b)[4], int64_t d, float (&result)[4]) {
-  Vector sums[4];
-  for (int r = 0; r < 4; ++r) {
-    sums[r] = hn::Zero(kFloats);
-    int64_t i = 0;
-    for (; i + kLanes <= d; i += kLanes) {
-      sums[r] = hn::MulAdd(hn::LoadU(kFloats, a[r] + i), hn::LoadU(kFloats, b[r] + i), sums[r]);
-    }
-    if (i == d) continue;
-    HWY_ALIGN float tail_a[kLanes] = {};
-    HWY_ALIGN float tail_b[kLanes] = {};
-    std::copy(a[r] + i, a[r] + d, tail_a);
-    std::copy(b[r] + i, b[r] + d, tail_b);
-    sums[r] = hn::MulAdd(hn::Load(kFloats, tail_a), hn::Load(kFloats, tail_b), sums[r]);
-  }
-  transpose_blocks(sums[0], sums[1], sums[2], sums[3]);
-  const Vector total = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
-  HWY_ALIGN float lanes[kLanes];
-  hn::Store(total, kFloats, lanes);
-  for (int r = 0; r < 4; ++r) {
-    result[r] = lanes[r];
-    for (int block = 4; block < kLanes; block += 4) result[r] += lanes[block + r];
-  }
-}
-
-void prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end) {
-  const auto& [out, rows, d_out] = job.outputs;
-  const int64_t d_k = job.inputs.q.size(3);
-  for (int64_t q = q_begin; q < q_end; q += 4) {
-    const float* a[4];
-    const float* c[4];
-    for (int64_t r = 0; r < 4; ++r) {
-      const int64_t at = std::min(q + r, q_end - 1);
-      a[r] = &d_out(b, at, head, 0);
-      c[r] = &out(b, at, head, 0);
-    }
-    float dots[4];
-    dot_rows(a, c, out.size(3), dots);
-    for (int64_t r = 0; r < std::min<int64_t>(4, q_end - q); ++r) {
-      const float sum = rows.sum(b, head, q + r);
-      const float shift = reference_shift(sum);
-      const float inverse = sum == 0.0F ? 0.0F : (shift == 0.0F ? 1.0F : std::exp2(shift)) / sum;
-      job.reference(b, head, q + r) = rows.reference(b, head, q + r) + shift;
-      job.inverse_sum(b, head, q + r) = inverse;
-      job.delta(b, head, q + r) = job.scale * inverse * dots[r];
-      std::fill_n(&job.gradients.d_q(b, q + r, head, 0), d_k, 0.0F);
-    }
-  }
-}
-
-}  // namespace
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 namespace heed {
 
 template <>
-void backward_prepare<kTargetIsa>(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end) {
-  HWY_NAMESPACE::prepare(job, b, head, q_begin, q_end);
-}
-
-template <>
 int64_t backward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
-  return HWY_NAMESPACE::scratch_floats(d_k, d_v);
+  return HWY_NAMESPACE::BackwardBlock::scratch_floats(d_k, d_v);
 }
 
 template <>
 void backward_block<kTargetIsa>(const BackwardJob& job, const KeyBlock& block, float* scratch) {
-  HWY_NAMESPACE::KeyBlockKernel(job, block, scratch).run();
+  HWY_NAMESPACE::BackwardBlock(job, block, scratch).run();
 }
 
 }  // namespace heed

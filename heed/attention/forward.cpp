@@ -16,8 +16,8 @@ ForwardMemory forward_memory(const Problem& problem, const Mask& mask) {
   ForwardMemory memory;
   for_each_query_block(problem, mask, [&](const QueryBlock&) { ++memory.blocks; });
   memory.list = aligned_floats<QueryBlock>(memory.blocks);
-  memory.scratch = aligned_floats<float>(
-      dispatch([&]<Isa isa>() { return forward_scratch<isa>(problem.d_k, problem.d_v); }));
+  memory.scratch =
+      aligned_floats<float>(dispatch([&]<Isa isa>() { return forward_scratch<isa>(problem.d_k, problem.d_v); }));
   memory.total = memory.list + threads() * memory.scratch;
   return memory;
 }
@@ -36,7 +36,8 @@ void attention_forward(const AttentionInputs& inputs, const AttentionOptions& op
   float* floats = workspace.floats(static_cast<size_t>(memory.total));
   auto* blocks = reinterpret_cast<QueryBlock*>(floats);
   int64_t at = 0;
-  for_each_query_block(problem, options.mask, [&](const QueryBlock& block) { std::construct_at(blocks + at++, block); });
+  for_each_query_block(problem, options.mask,
+                       [&](const QueryBlock& block) { std::construct_at(blocks + at++, block); });
 
   const ForwardJob job{inputs, out, rows, &options.mask, problem.score_factor};
   dispatch([&]<Isa isa>() {

@@ -6,122 +6,24 @@
 //     2. reference: 0 when that sum is in range, else the piece again with its true maximum
 //     3. products: o[d][query] += weights · v
 //   at the end out = o / sum, transposed back to rows.
-#include "heed/attention/forward_kernel.h"
-
 #include <algorithm>
 #include <limits>
 
-#include "heed/attention/prefetch.h"
-#include "heed/attention/tile_mask.h"
+#include "heed/attention/forward_block.h"
+#include "heed/attention/forward_rare.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
-#include "heed/simd/register_tile.h"
-#include "heed/simd/target.h"
-#include "heed/simd/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
-namespace {
 
-constexpr int kPanelVectors = kMostTileVectors;
-constexpr int64_t kWidth = int64_t{kPanelVectors} * kLanes;  // queries of a panel, and the row length of its buffers
-constexpr int64_t kMostPanels = kBlockQueries / kLanes;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-using PanelMask = TileMask<kPanelVectors>;
-
-// Up to kWidth queries of the block, in lanes.
-struct Panel {
-  int64_t q_begin = 0;
-  int64_t rows = 0;      // queries; lanes past them are padding
-  int vectors = 0;       // lanes in use, in vectors
-  bool started = false;  // o holds at least one piece
-  bool plain = true;     // every reference so far is 0, or -∞ for a query that has seen no key
-  PanelRanges<kPanelVectors> keys;
-  float* q = nullptr;          // [Dk][kWidth], scaled
-  float* o = nullptr;          // [Dv][kWidth]
-  float* reference = nullptr;  // [kWidth]
-  float* sum = nullptr;        // [kWidth]
-  float* suspect = nullptr;    // [kWidth]: NaN where the query's result is not finite
-};
-
-// One piece of keys: rows of k and v, and where it lies in its segment.
-struct Piece {
-  const float* k = nullptr;
-  const float* v = nullptr;
-  int64_t k_step = 0;
-  int64_t v_step = 0;
-  int64_t begin = 0;  // first key, from the segment's first
-  int64_t keys = 0;
-};
-
-// Rows that come out non-finite are computed again, the second and third time with:
-enum class Mode {
-  fast,
-  careful,       // hidden keys take no part in the products, so that their NaN cannot leak
-  true_maximum,  // and every reference is the true maximum, so that nothing overflows on the way
-};
-
-class BlockKernel {
- public:
-  BlockKernel(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch);
-  void run();
-
- private:
-  void prefetch(const QueryBlock& next);
-  void pack_queries();
-  void visit_pieces(Mode mode);
-  Piece load_piece(int64_t begin, int64_t keys);
-  void visit(Panel& panel, const Piece& piece, Mode mode);
-
-  template <int C, class Epilogue>
-  void score_tiles(const Panel& panel, const Piece& piece, const KeyRun& run, Epilogue epilogue);
-  template <int C, int masked>
-  void exponentiate_run(const Panel& panel, const Piece& piece, const KeyRun& run);
-  bool sums_in_range(const Panel& panel) const;
-  void use_true_maximum(const Panel& panel, const Piece& piece, Mode mode);
-
-  void multiply(Panel& panel, const Piece& piece, Mode mode);
-  template <int C>
-  void multiply_all(const Panel& panel, const Piece& piece);
-  template <int C>
-  void multiply_run(const Piece& piece, const KeyRun& run, float* o);
-  void multiply_run_careful(const Piece& piece, const KeyRun& run, float* o);
-  void merge_plain(Panel& panel, bool with_o);
-  void merge_scaled(Panel& panel);
-
-  bool find_suspects(Panel& panel);
-  void write(const Panel& panel, Mode mode);
-  void write_states(const Panel& panel, int64_t first, int64_t count);
-
-  const ForwardJob& job_;
-  const QueryBlock& block_;
-  const int64_t head_;
-  const int64_t kv_head_;
-  const int64_t d_k_;
-  const int64_t d_v_;
-  bool copy_rows_ = false;
-  int panels_ = 0;
-  Panel panel_[kMostPanels];
-  PanelMask mask_;
-  Prefetcher prefetcher_;
-
-  float* weights_;          // [kPieceKeys][kWidth] of the panel and piece at hand, not normalised
-  float* piece_sum_;        // [kWidth]
-  float* piece_reference_;  // [kWidth]
-  float* piece_o_;          // [Dv][kWidth]
-  float* k_copy_;           // [kPieceKeys][Dk]
-  float* v_copy_;           // [kPieceKeys][Dv]
-};
-
-// Hands out consecutive parts of the scratch memory; measure() is the sum of what the constructor takes.
-int64_t scratch_floats(int64_t d_k, int64_t d_v) {
-  const int64_t queries = kBlockQueries + kWidth;
+// What the constructor takes.
+int64_t ForwardBlock::scratch_floats(int64_t d_k, int64_t d_v) {
   return kPieceKeys * (kWidth + d_k + d_v) + PanelMask::kScratch + (d_v + 2) * kWidth +
-         kMostPanels * kWidth * 3 + divide_up<int64_t>(queries, kLanes) * kWidth * (d_k + d_v) + 64 * kLanes;
+         kMostPanels * kWidth * (d_k + d_v + 3) + 16 * kLanes;
 }
 
-BlockKernel::BlockKernel(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch)
+ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch)
     : job_(job),
       block_(block),
       head_(block.head),
@@ -141,7 +43,7 @@ BlockKernel::BlockKernel(const ForwardJob& job, const QueryBlock& block, const Q
   v_copy_ = take(kPieceKeys * d_v_);
   mask_.set_scratch(take(PanelMask::kScratch));
   for (int64_t q = block.q_begin; q < block.q_end; ++panels_) {
-    Panel& panel = panel_[panels_];
+    QueryPanel& panel = panel_[panels_];
     panel.q_begin = q;
     panel.vectors = next_tile_vectors(divide_up<int64_t>(block.q_end - q, kLanes));
     panel.rows = std::min<int64_t>(panel.vectors * kLanes, block.q_end - q);
@@ -159,7 +61,7 @@ BlockKernel::BlockKernel(const ForwardJob& job, const QueryBlock& block, const Q
   if (next != nullptr) prefetch(*next);
 }
 
-void BlockKernel::prefetch(const QueryBlock& next) {
+void ForwardBlock::prefetch(const QueryBlock& next) {
   const int64_t kv_head = next.head / (job_.inputs.q.size(2) / job_.inputs.k.size(2));
   const KeyRange keys = next.rule.at(next.q_begin);
   const int64_t count = std::min(kPieceKeys, keys.end - keys.begin);
@@ -171,9 +73,9 @@ void BlockKernel::prefetch(const QueryBlock& next) {
   prefetcher_.add(job_.out, next.b, next.head, next.q_begin, next.q_end - next.q_begin);
 }
 
-void BlockKernel::run() {
+void ForwardBlock::run() {
   pack_queries();
-  for (const Mode mode : {Mode::fast, Mode::careful, Mode::true_maximum}) {
+  for (const ForwardMode mode : {ForwardMode::fast, ForwardMode::careful, ForwardMode::true_maximum}) {
     visit_pieces(mode);
     bool finite = true;
     for (int i = 0; i < panels_; ++i) {
@@ -184,10 +86,10 @@ void BlockKernel::run() {
   }
 }
 
-void BlockKernel::pack_queries() {
+void ForwardBlock::pack_queries() {
   const View<const float, 4>& q = job_.inputs.q;
   for (int i = 0; i < panels_; ++i) {
-    const Panel& panel = panel_[i];
+    const QueryPanel& panel = panel_[i];
     for (int c = 0; c < panel.vectors; ++c) {
       const int64_t first = int64_t{c} * kLanes;
       rows_to_lanes(&q(block_.b, panel.q_begin + first, head_, 0), q.stride(1),
@@ -196,25 +98,25 @@ void BlockKernel::pack_queries() {
   }
 }
 
-void BlockKernel::visit_pieces(Mode mode) {
+void ForwardBlock::visit_pieces(ForwardMode mode) {
   int64_t begin = std::numeric_limits<int64_t>::max();
   int64_t end = 0;
   for (int i = 0; i < panels_; ++i) {
-    Panel& panel = panel_[i];
+    QueryPanel& panel = panel_[i];
     panel.started = false;
-    panel.plain = mode != Mode::true_maximum;
+    panel.plain = mode != ForwardMode::true_maximum;
     std::fill_n(panel.reference, kWidth, -kInfinity);
     std::fill_n(panel.sum, kWidth, 0.0F);
     begin = std::min(begin, panel.keys.least_begin[0]);
     end = std::max(end, panel.keys.most_end[panel.vectors - 1]);
   }
   for (int64_t first = begin / kPieceKeys * kPieceKeys; first < end; first += kPieceKeys) {
-    const Piece piece = load_piece(first, std::min<int64_t>(kPieceKeys, end - first));
+    const KeyPiece piece = load_piece(first, std::min<int64_t>(kPieceKeys, end - first));
     for (int i = 0; i < panels_; ++i) visit(panel_[i], piece, mode);
   }
 }
 
-Piece BlockKernel::load_piece(int64_t begin, int64_t keys) {
+KeyPiece ForwardBlock::load_piece(int64_t begin, int64_t keys) {
   const View<const float, 4>& k = job_.inputs.k;
   const View<const float, 4>& v = job_.inputs.v;
   const int64_t first = block_.segment.k_begin + begin;
@@ -226,7 +128,7 @@ Piece BlockKernel::load_piece(int64_t begin, int64_t keys) {
     step = width;
     return static_cast<const float*>(copy);
   };
-  Piece piece;
+  KeyPiece piece;
   piece.begin = begin;
   piece.keys = keys;
   piece.k = rows(k, d_k_, k_copy_, piece.k_step);
@@ -234,7 +136,7 @@ Piece BlockKernel::load_piece(int64_t begin, int64_t keys) {
   return piece;
 }
 
-void BlockKernel::visit(Panel& panel, const Piece& piece, Mode mode) {
+void ForwardBlock::visit(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode) {
   mask_.prepare(panel.keys, panel.vectors, piece.begin, piece.keys,
                 {job_.mask, block_.b, head_, panel.q_begin, panel.rows, block_.segment.k_begin});
   if (mask_.run_count() == 0) return;
@@ -247,30 +149,16 @@ void BlockKernel::visit(Panel& panel, const Piece& piece, Mode mode) {
       exponentiate_run<C, C>(panel, piece, run);
     });
   }
-  const bool usual = mode != Mode::true_maximum && sums_in_range(panel);
+  const bool usual = mode != ForwardMode::true_maximum && sums_in_range(panel);
   if (!usual) panel.plain = false;
   if (!panel.plain) use_true_maximum(panel, piece, mode);
   multiply(panel, piece, mode);
   panel.started = true;
 }
 
-// Scores of the run's keys and vectors, one chain over d from 0, handed to epilogue(tile, first key, first vector).
-template <int C, class Epilogue>
-HWY_INLINE void BlockKernel::score_tiles(const Panel& panel, const Piece& piece, const KeyRun& run,
-                                         Epilogue epilogue) {
-  const float* q = panel.q + run.first * kLanes;
-  for_each_row_tile<C>(run.end - run.begin, [&]<int R>(int64_t row) HWY_ATTR {
-    prefetcher_.step(8);
-    RegisterTile<R, C> tile;
-    tile.set_zero();
-    tile.accumulate(piece.k + (run.begin + row) * piece.k_step, piece.k_step, 1, q, kWidth, d_k_);
-    epilogue(tile, run.begin + row);
-  });
-}
-
 // 1. weights = 2^score, 0 where hidden (in the first `masked` vectors); the sum over keys, in their order.
 template <int C, int masked>
-void BlockKernel::exponentiate_run(const Panel& panel, const Piece& piece, const KeyRun& run) {
+void ForwardBlock::exponentiate_run(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run) {
   // Local copies: after a vector store the compiler must assume that members have changed.
   const int first = run.first;
   float* const sums = piece_sum_ + first * kLanes;
@@ -292,13 +180,8 @@ void BlockKernel::exponentiate_run(const Panel& panel, const Piece& piece, const
   });
 }
 
-// Lanes whose sum lets the piece keep the reference 0. NaN and ∞ are not in range.
-HWY_INLINE hn::Mask<FloatTag> in_range(Vector sum) {
-  return hn::And(hn::Ge(sum, hn::Set(kFloats, kLeastSum)), hn::Le(sum, hn::Set(kFloats, kMostSum)));
-}
-
 // 2. Is the reference 0 right for every query that sees a key of this piece?
-bool BlockKernel::sums_in_range(const Panel& panel) const {
+bool ForwardBlock::sums_in_range(const QueryPanel& panel) const {
   bool all = true;
   for (int c = 0; c < panel.vectors; ++c) {
     const auto bad = hn::AndNot(in_range(hn::LoadU(kFloats, piece_sum_ + c * kLanes)), mask_.any_visible(c));
@@ -307,52 +190,10 @@ bool BlockKernel::sums_in_range(const Panel& panel) const {
   return all;
 }
 
-// 2, rarely: the piece's weights and sums again, with the true maximum as the reference of the queries whose sum was
-// out of range. The others get the same bits as before.
-void BlockKernel::use_true_maximum(const Panel& panel, const Piece& piece, Mode mode) {
-  for (int i = 0; i < mask_.run_count(); ++i) {
-    const KeyRun& run = mask_.run(i);
-    with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR {
-      score_tiles<C>(panel, piece, run, [&]<int R>(const RegisterTile<R, C>& tile, int64_t key) HWY_ATTR {
-        tile.store(weights_ + key * kWidth + run.first * kLanes, kWidth);
-      });
-    });
-  }
-  const auto for_each_score = [&](int c, auto visit) HWY_ATTR {
-    for (int i = 0; i < mask_.run_count(); ++i) {
-      const KeyRun& run = mask_.run(i);
-      if (c < run.first || c >= run.first + run.vectors) continue;
-      for (int64_t key = run.begin; key < run.end; ++key) {
-        visit(mask_.visible(key, c), weights_ + key * kWidth + c * kLanes);
-      }
-    }
-  };
-  for (int c = 0; c < panel.vectors; ++c) {
-    Vector most = hn::Set(kFloats, -kInfinity);
-    for_each_score(c, [&](auto visible, const float* at) HWY_ATTR {
-      const Vector score = hn::LoadU(kFloats, at);
-      most = hn::IfThenElse(hn::And(visible, hn::Gt(score, most)), score, most);
-    });
-    float* const sum_at = piece_sum_ + c * kLanes;
-    Vector reference = most;
-    if (mode != Mode::true_maximum) {
-      reference = hn::IfThenElse(in_range(hn::LoadU(kFloats, sum_at)), hn::Zero(kFloats), most);
-    }
-    Vector sum = hn::Zero(kFloats);
-    for_each_score(c, [&](auto visible, float* at) HWY_ATTR {
-      const Vector weight = hn::IfThenElseZero(visible, exp2(hn::Sub(hn::LoadU(kFloats, at), reference)));
-      sum = hn::Add(sum, weight);
-      hn::StoreU(weight, kFloats, at);
-    });
-    hn::StoreU(sum, kFloats, sum_at);
-    hn::StoreU(reference, kFloats, piece_reference_ + c * kLanes);
-  }
-}
-
 // 3. o += weights · v, one chain over the piece's keys, then added to (or merged with) what the panel has.
-void BlockKernel::multiply(Panel& panel, const Piece& piece, Mode mode) {
+void ForwardBlock::multiply(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode) {
   const KeyRun& first = mask_.run(0);
-  if (panel.plain && mode == Mode::fast && mask_.run_count() == 1 && first.vectors == panel.vectors) {
+  if (panel.plain && mode == ForwardMode::fast && mask_.run_count() == 1 && first.vectors == panel.vectors) {
     with_count<kPanelVectors>(panel.vectors, [&]<int C>() HWY_ATTR { multiply_all<C>(panel, piece); });
     return merge_plain(panel, false);
   }
@@ -367,7 +208,7 @@ void BlockKernel::multiply(Panel& panel, const Piece& piece, Mode mode) {
       if (next.first != run.first || next.vectors != run.vectors || next.begin != run.end) break;
       run.end = next.end;
     }
-    if (mode == Mode::fast) {
+    if (mode == ForwardMode::fast) {
       with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR { multiply_run<C>(piece, run, o); });
     } else {
       multiply_run_careful(piece, run, o);
@@ -378,7 +219,7 @@ void BlockKernel::multiply(Panel& panel, const Piece& piece, Mode mode) {
 
 // The usual case: every vector of the panel looks at the same keys.
 template <int C>
-void BlockKernel::multiply_all(const Panel& panel, const Piece& piece) {
+void ForwardBlock::multiply_all(const QueryPanel& panel, const KeyPiece& piece) {
   const KeyRun& run = mask_.run(0);
   for_each_row_tile<C>(d_v_, [&]<int R>(int64_t d) HWY_ATTR {
     prefetcher_.step(16);
@@ -393,7 +234,7 @@ void BlockKernel::multiply_all(const Panel& panel, const Piece& piece) {
 
 // Continues the chains in `o` with the keys of one run.
 template <int C>
-void BlockKernel::multiply_run(const Piece& piece, const KeyRun& run, float* o) {
+void ForwardBlock::multiply_run(const KeyPiece& piece, const KeyRun& run, float* o) {
   const float* weights = weights_ + run.begin * kWidth + run.first * kLanes;
   for_each_row_tile<C>(d_v_, [&]<int R>(int64_t d) HWY_ATTR {
     float* at = o + d * kWidth + run.first * kLanes;
@@ -405,24 +246,8 @@ void BlockKernel::multiply_run(const Piece& piece, const KeyRun& run, float* o) 
   });
 }
 
-// The same chains, without the keys that a query does not see.
-void BlockKernel::multiply_run_careful(const Piece& piece, const KeyRun& run, float* o) {
-  for (int c = run.first; c < run.first + run.vectors; ++c) {
-    for (int64_t d = 0; d < d_v_; ++d) {
-      float* at = o + d * kWidth + c * kLanes;
-      Vector sum = hn::LoadU(kFloats, at);
-      for (int64_t key = run.begin; key < run.end; ++key) {
-        const Vector weight = hn::LoadU(kFloats, weights_ + key * kWidth + c * kLanes);
-        const Vector next = hn::MulAdd(hn::Set(kFloats, piece.v[key * piece.v_step + d]), weight, sum);
-        sum = hn::IfThenElse(mask_.visible(key, c), next, sum);
-      }
-      hn::StoreU(sum, kFloats, at);
-    }
-  }
-}
-
 // Every reference is 0: sums add up, and so does o where it was computed apart.
-void BlockKernel::merge_plain(Panel& panel, bool with_o) {
+void ForwardBlock::merge_plain(QueryPanel& panel, bool with_o) {
   for (int c = 0; c < panel.vectors; ++c) {
     float* reference = panel.reference + c * kLanes;
     float* sum = panel.sum + c * kLanes;
@@ -440,49 +265,8 @@ void BlockKernel::merge_plain(Panel& panel, bool with_o) {
   }
 }
 
-// m' = max(m, m_p), l = l · 2^(m - m') + l_p · 2^(m_p - m'), o likewise.
-void BlockKernel::merge_scaled(Panel& panel) {
-  const Vector one = hn::Set(kFloats, 1.0F);
-  for (int c = 0; c < panel.vectors; ++c) {
-    const int64_t at = int64_t{c} * kLanes;
-    const Vector m = hn::LoadU(kFloats, panel.reference + at);
-    const Vector m_piece = hn::LoadU(kFloats, piece_reference_ + at);
-    const Vector most = hn::IfThenElse(hn::Gt(m_piece, m), m_piece, m);
-    const Vector scale = hn::IfThenElse(hn::Eq(m, most), one, exp2(hn::Sub(m, most)));
-    const Vector scale_piece = hn::IfThenElse(hn::Eq(m_piece, most), one, exp2(hn::Sub(m_piece, most)));
-    const auto merge = [&](float* to, const float* from) HWY_ATTR {
-      const Vector old = hn::Mul(hn::LoadU(kFloats, to), scale);
-      hn::StoreU(hn::MulAdd(hn::LoadU(kFloats, from), scale_piece, old), kFloats, to);
-    };
-    hn::StoreU(most, kFloats, panel.reference + at);
-    merge(panel.sum + at, piece_sum_ + at);
-    for (int64_t d = 0; d < d_v_; ++d) merge(panel.o + d * kWidth + at, piece_o_ + d * kWidth + at);
-  }
-}
-
-// Marks the queries whose o or sum is not finite: 0 · x is NaN for NaN and ±∞ alone.
-bool BlockKernel::find_suspects(Panel& panel) {
-  if (!panel.started) return false;
-  const Vector zero = hn::Zero(kFloats);
-  bool found = false;
-  for (int c = 0; c < panel.vectors; ++c) {
-    const float* o = panel.o + c * kLanes;
-    Vector probe[2] = {hn::Mul(hn::LoadU(kFloats, panel.sum + c * kLanes), zero), zero};
-    int64_t d = 0;
-    for (; d + 2 <= d_v_; d += 2) {
-      probe[0] = hn::MulAdd(hn::LoadU(kFloats, o + d * kWidth), zero, probe[0]);
-      probe[1] = hn::MulAdd(hn::LoadU(kFloats, o + (d + 1) * kWidth), zero, probe[1]);
-    }
-    if (d < d_v_) probe[0] = hn::MulAdd(hn::LoadU(kFloats, o + d * kWidth), zero, probe[0]);
-    const Vector both = hn::Add(probe[0], probe[1]);
-    hn::StoreU(both, kFloats, panel.suspect + c * kLanes);
-    found = found || !hn::AllTrue(kFloats, hn::Eq(both, zero));
-  }
-  return found;
-}
-
 // out = o / sum; 0 for a query that saw no key. After the first time only the queries that were not finite.
-void BlockKernel::write(const Panel& panel, Mode mode) {
+void ForwardBlock::write(const QueryPanel& panel, ForwardMode mode) {
   if (!panel.started) std::fill_n(panel.o, d_v_ * kWidth, 0.0F);
   HWY_ALIGN float factor[kWidth];
   for (int c = 0; c < panel.vectors; ++c) {
@@ -491,7 +275,7 @@ void BlockKernel::write(const Panel& panel, Mode mode) {
     hn::StoreU(hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(kFloats)), inverse), kFloats, factor + c * kLanes);
   }
   const View<float, 4>& out = job_.out;
-  if (mode == Mode::fast) {
+  if (mode == ForwardMode::fast) {
     for (int64_t first = 0; first < panel.rows; first += kLanes) {
       lanes_to_rows(panel.o + first, kWidth, factor + first, std::min<int64_t>(panel.rows - first, kLanes), d_v_,
                     &out(block_.b, panel.q_begin + first, head_, 0), out.stride(1));
@@ -507,7 +291,7 @@ void BlockKernel::write(const Panel& panel, Mode mode) {
 }
 
 // What backward needs of `count` queries of the panel, from lane `first` on.
-void BlockKernel::write_states(const Panel& panel, int64_t first, int64_t count) {
+void ForwardBlock::write_states(const QueryPanel& panel, int64_t first, int64_t count) {
   const auto& [reference, sum] = job_.rows;
   if (sum.data() == nullptr) return;
   float* reference_to = &reference(block_.b, head_, panel.q_begin + first);
@@ -518,7 +302,6 @@ void BlockKernel::write_states(const Panel& panel, int64_t first, int64_t count)
   }
 }
 
-}  // namespace
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -526,12 +309,12 @@ namespace heed {
 
 template <>
 int64_t forward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
-  return HWY_NAMESPACE::scratch_floats(d_k, d_v);
+  return HWY_NAMESPACE::ForwardBlock::scratch_floats(d_k, d_v);
 }
 
 template <>
 void forward_block<kTargetIsa>(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch) {
-  HWY_NAMESPACE::BlockKernel(job, block, next, scratch).run();
+  HWY_NAMESPACE::ForwardBlock(job, block, next, scratch).run();
 }
 
 }  // namespace heed

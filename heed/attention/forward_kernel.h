@@ -24,7 +24,7 @@ inline constexpr float kMostSum = 0x1p60F;
 struct QueryBlock {
   int64_t b = 0;
   int64_t head = 0;
-  Segment segment;  // pieces are counted from its first key
+  Segment segment;    // pieces are counted from its first key
   KeyRangeRule rule;  // within the segment
   int64_t q_begin = 0;
   int64_t q_end = 0;

@@ -59,8 +59,8 @@ Problem check_problem(const char* function, const AttentionInputs& inputs, const
   problem.kv_heads = k.size(2);
   problem.d_k = q.size(3);
   problem.d_v = v.size(3);
-  const double scale = options.scale ? static_cast<double>(*options.scale)
-                                     : 1.0 / std::sqrt(static_cast<double>(problem.d_k));
+  const double scale =
+      options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(problem.d_k));
   problem.scale = static_cast<float>(scale);
   problem.score_factor = static_cast<float>(scale * 1.44269504088896340736);
   check(std::isfinite(problem.score_factor), function, "scale is ", problem.scale,

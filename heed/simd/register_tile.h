@@ -26,7 +26,11 @@ inline constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
 inline constexpr int kMostTileVectors = kManyRegisters ? 4 : 2;
 
 template <int C>
-inline constexpr int kTileRows = kManyRegisters ? (C == 1 ? 16 : C == 2 ? 12 : C == 3 ? 8 : 6) : (C == 1 ? 12 : 6);
+inline constexpr int kTileRows = kManyRegisters ? (C == 1   ? 16
+                                                   : C == 2 ? 12
+                                                   : C == 3 ? 8
+                                                            : 6)
+                                                : (C == 1 ? 12 : 6);
 
 // How many of `left` vectors the next group of columns takes: as many as a tile has, but so that no group is left with
 // a single vector where it can be helped (5 are 3 + 2, 6 are 3 + 3): narrow tiles load more than they multiply.

@@ -1,0 +1,87 @@
+// The state of one block of keys in the backward kernel (backward_kernel.cpp has the story). Kernel sources only.
+#pragma once
+
+#include "heed/attention/backward_kernel.h"
+#include "heed/core/memory.h"
+#include "heed/simd/register_tile.h"
+#include "heed/simd/target.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+inline constexpr int kKeyPanelVectors = kMostTileVectors;
+inline constexpr int64_t kKeyPanelWidth = int64_t{kKeyPanelVectors} * kLanes;  // keys of a packed panel of kᵀ or vᵀ
+inline constexpr int64_t kMostKeyPanels = divide_up<int64_t>(kBlockKeys, kKeyPanelWidth);
+
+using TileStride = FixedStride<kBlockKeys>;
+
+// `keys` keys of the block, packed [D][kKeyPanelWidth].
+struct KeyPanel {
+  int64_t first = 0;
+  int vectors = 0;
+};
+
+// One tile of queries: which keys of the block each row may see.
+struct QueryTile {
+  int64_t head = 0;
+  int64_t q_begin = 0;
+  int64_t rows = 0;
+  bool masked = false;   // some row may not see some key
+  bool careful = false;  // and a factor of its products is not finite: hidden pairs must be left out
+  int32_t begin[kTileQueries];
+  int32_t end[kTileQueries];
+};
+
+class BackwardBlock {
+ public:
+  BackwardBlock(const BackwardJob& job, const KeyBlock& block, float* scratch);
+  void run();
+  static int64_t scratch_floats(int64_t d_k, int64_t d_v);
+
+ private:
+  void pack_keys();
+  bool set_ranges(QueryTile& tile) const;
+  bool load_rows(const QueryTile& tile);
+  void expand_dense(const QueryTile& tile);
+
+  void fill_scores(const QueryTile& tile);
+  template <int R, int C, bool masked>
+  void score_tile(const QueryTile& tile, int64_t row, int panel, int first_vector);
+  void zero_vectors(int64_t row, int64_t rows, int64_t key, int vectors);
+
+  void multiply_queries(const QueryTile& tile);
+  void multiply_keys(const QueryTile& tile, const float* weights, const float* rows, int64_t width, float* sums);
+  void multiply_careful(const QueryTile& tile);
+  bool visible(const QueryTile& tile, int64_t row, int64_t key) const;
+  void wait_for_turn(int64_t step) const;
+  void add_query_gradient(const QueryTile& tile) const;
+  void write_key_gradients() const;
+
+  const BackwardJob& job_;
+  const KeyBlock& block_;
+  const int64_t keys_;
+  const int64_t d_k_, d_v_;          // widths
+  const int64_t width_k_, width_v_;  // widths rounded up to vectors: the row length of all buffers
+  int panels_ = 0;
+  KeyPanel panel_[kMostKeyPanels];
+  bool keys_finite_ = true;
+
+  float* k_lanes_;                    // [panels][Dk][kKeyPanelWidth]
+  float* v_lanes_;                    // [panels][Dv][kKeyPanelWidth], times scale
+  float* k_copy_;                     // [kBlockKeys][width_k]
+  float* q_scaled_;                   // [kTileQueries][width_k], times scale · log2 e
+  float* q_copy_;                     // [kTileQueries][width_k]
+  const float* q_rows_ = nullptr;     // q_copy_, or q itself where its rows follow each other
+  float* d_o_rows_;                   // [kTileQueries][width_v]: d_out / sum
+  float* p_;                          // [kTileQueries][kBlockKeys]
+  float* ds_;                         // [kTileQueries][kBlockKeys]
+  float* d_q_;                        // [kTileQueries][width_k]
+  float* d_k_sums_;                   // [kBlockKeys][width_k]
+  float* d_v_sums_;                   // [kBlockKeys][width_v]
+  float* dense_;                      // [kTileQueries][kBlockKeys]: 1 where visible, only with dense masks
+  const float* reference_ = nullptr;  // of the tile's rows
+  const float* delta_ = nullptr;
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,83 @@
+// What backward needs of each query before it begins: d_out · out, and the row states in the form that it uses.
+#include <algorithm>
+#include <cmath>
+
+#include "heed/attention/backward_kernel.h"
+#include "heed/simd/register_tile.h"
+#include "heed/simd/target.h"
+#include "heed/simd/transpose.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+// The power of two by which a row's reference is raised and its sum divided. Sums between 1 and 2^24 stay as forward
+// left them; one of 2^±60 would let d_out / sum overflow or vanish before p makes up for it.
+float reference_shift(float sum) {
+  if (!(sum > 0.0F && sum < 1.0F) && !(sum > 0x1p24F)) return 0.0F;
+  return static_cast<float>(std::ilogb(sum));
+}
+
+// Σ_d a · b of four rows, in the lanes of a fixed tree: every row's bits depend on itself alone.
+HWY_INLINE void dot_rows(const float* const (&a)[4], const float* const (&b)[4], int64_t d, float (&result)[4]) {
+  Vector sums[4];
+  for (int r = 0; r < 4; ++r) {
+    sums[r] = hn::Zero(kFloats);
+    int64_t i = 0;
+    for (; i + kLanes <= d; i += kLanes) {
+      sums[r] = hn::MulAdd(hn::LoadU(kFloats, a[r] + i), hn::LoadU(kFloats, b[r] + i), sums[r]);
+    }
+    if (i == d) continue;
+    HWY_ALIGN float tail_a[kLanes] = {};
+    HWY_ALIGN float tail_b[kLanes] = {};
+    std::copy(a[r] + i, a[r] + d, tail_a);
+    std::copy(b[r] + i, b[r] + d, tail_b);
+    sums[r] = hn::MulAdd(hn::Load(kFloats, tail_a), hn::Load(kFloats, tail_b), sums[r]);
+  }
+  transpose_blocks(sums[0], sums[1], sums[2], sums[3]);
+  const Vector total = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(total, kFloats, lanes);
+  for (int r = 0; r < 4; ++r) {
+    result[r] = lanes[r];
+    for (int block = 4; block < kLanes; block += 4) result[r] += lanes[block + r];
+  }
+}
+
+void prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end) {
+  const auto& [out, rows, d_out] = job.outputs;
+  const int64_t d_k = job.inputs.q.size(3);
+  for (int64_t q = q_begin; q < q_end; q += 4) {
+    const float* a[4];
+    const float* c[4];
+    for (int64_t r = 0; r < 4; ++r) {
+      const int64_t at = std::min(q + r, q_end - 1);
+      a[r] = &d_out(b, at, head, 0);
+      c[r] = &out(b, at, head, 0);
+    }
+    float dots[4];
+    dot_rows(a, c, out.size(3), dots);
+    for (int64_t r = 0; r < std::min<int64_t>(4, q_end - q); ++r) {
+      const float sum = rows.sum(b, head, q + r);
+      const float shift = reference_shift(sum);
+      const float inverse = sum == 0.0F ? 0.0F : (shift == 0.0F ? 1.0F : std::exp2(shift)) / sum;
+      job.reference(b, head, q + r) = rows.reference(b, head, q + r) + shift;
+      job.inverse_sum(b, head, q + r) = inverse;
+      job.delta(b, head, q + r) = job.scale * inverse * dots[r];
+      std::fill_n(&job.gradients.d_q(b, q + r, head, 0), d_k, 0.0F);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+namespace heed {
+
+template <>
+void backward_prepare<kTargetIsa>(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end) {
+  HWY_NAMESPACE::prepare(job, b, head, q_begin, q_end);
+}
+
+}  // namespace heed

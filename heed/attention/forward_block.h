@@ -1,0 +1,129 @@
+// The state of one block of queries in the forward kernel (forward_kernel.cpp has the story). Kernel sources only.
+#pragma once
+
+#include <limits>
+
+#include "heed/attention/forward_kernel.h"
+#include "heed/attention/prefetch.h"
+#include "heed/attention/tile_mask.h"
+#include "heed/core/memory.h"
+#include "heed/simd/register_tile.h"
+#include "heed/simd/target.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+inline constexpr int kPanelVectors = kMostTileVectors;
+inline constexpr int64_t kWidth =
+    int64_t{kPanelVectors} * kLanes;  // queries of a panel, and the row length of its buffers
+inline constexpr int64_t kMostPanels = divide_up<int64_t>(kBlockQueries, kWidth);
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+using PanelMask = TileMask<kPanelVectors>;
+
+// Up to kWidth queries of the block, in lanes.
+struct QueryPanel {
+  int64_t q_begin = 0;
+  int64_t rows = 0;      // queries; lanes past them are padding
+  int vectors = 0;       // lanes in use, in vectors
+  bool started = false;  // o holds at least one piece
+  bool plain = true;     // every reference so far is 0, or -∞ for a query that has seen no key
+  PanelRanges<kPanelVectors> keys;
+  float* q = nullptr;          // [Dk][kWidth], scaled
+  float* o = nullptr;          // [Dv][kWidth]
+  float* reference = nullptr;  // [kWidth]
+  float* sum = nullptr;        // [kWidth]
+  float* suspect = nullptr;    // [kWidth]: NaN where the query's result is not finite
+};
+
+// One piece of keys: rows of k and v, and where it lies in its segment.
+struct KeyPiece {
+  const float* k = nullptr;
+  const float* v = nullptr;
+  int64_t k_step = 0;
+  int64_t v_step = 0;
+  int64_t begin = 0;  // first key, from the segment's first
+  int64_t keys = 0;
+};
+
+// Rows that come out non-finite are computed again, the second and third time with:
+enum class ForwardMode {
+  fast,
+  careful,       // hidden keys take no part in the products, so that their NaN cannot leak
+  true_maximum,  // and every reference is the true maximum, so that nothing overflows on the way
+};
+
+class ForwardBlock {
+ public:
+  ForwardBlock(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch);
+  void run();
+  static int64_t scratch_floats(int64_t d_k, int64_t d_v);
+
+ private:
+  void prefetch(const QueryBlock& next);
+  void pack_queries();
+  void visit_pieces(ForwardMode mode);
+  KeyPiece load_piece(int64_t begin, int64_t keys);
+  void visit(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode);
+
+  template <int C, class Epilogue>
+  void score_tiles(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run, Epilogue epilogue);
+  template <int C, int masked>
+  void exponentiate_run(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run);
+  bool sums_in_range(const QueryPanel& panel) const;
+  void use_true_maximum(const QueryPanel& panel, const KeyPiece& piece, ForwardMode mode);
+
+  void multiply(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode);
+  template <int C>
+  void multiply_all(const QueryPanel& panel, const KeyPiece& piece);
+  template <int C>
+  void multiply_run(const KeyPiece& piece, const KeyRun& run, float* o);
+  void multiply_run_careful(const KeyPiece& piece, const KeyRun& run, float* o);
+  void merge_plain(QueryPanel& panel, bool with_o);
+  void merge_scaled(QueryPanel& panel);
+
+  bool find_suspects(QueryPanel& panel);
+  void write(const QueryPanel& panel, ForwardMode mode);
+  void write_states(const QueryPanel& panel, int64_t first, int64_t count);
+
+  const ForwardJob& job_;
+  const QueryBlock& block_;
+  const int64_t head_;
+  const int64_t kv_head_;
+  const int64_t d_k_;
+  const int64_t d_v_;
+  bool copy_rows_ = false;
+  int panels_ = 0;
+  QueryPanel panel_[kMostPanels];
+  PanelMask mask_;
+  Prefetcher prefetcher_;
+
+  float* weights_;          // [kPieceKeys][kWidth] of the panel and piece at hand, not normalised
+  float* piece_sum_;        // [kWidth]
+  float* piece_reference_;  // [kWidth]
+  float* piece_o_;          // [Dv][kWidth]
+  float* k_copy_;           // [kPieceKeys][Dk]
+  float* v_copy_;           // [kPieceKeys][Dv]
+};
+
+// Scores of the run's keys and vectors, one chain over d from 0, handed to epilogue(tile, first key, first vector).
+template <int C, class Epilogue>
+HWY_INLINE void ForwardBlock::score_tiles(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run,
+                                          Epilogue epilogue) {
+  const float* q = panel.q + run.first * kLanes;
+  for_each_row_tile<C>(run.end - run.begin, [&]<int R>(int64_t row) HWY_ATTR {
+    prefetcher_.step(8);
+    RegisterTile<R, C> tile;
+    tile.set_zero();
+    tile.accumulate(piece.k + (run.begin + row) * piece.k_step, piece.k_step, 1, q, kWidth, d_k_);
+    epilogue(tile, run.begin + row);
+  });
+}
+
+// Lanes whose sum lets the piece keep the reference 0. NaN and ∞ are not in range.
+HWY_INLINE hn::Mask<FloatTag> in_range(Vector sum) {
+  return hn::And(hn::Ge(sum, hn::Set(kFloats, kLeastSum)), hn::Le(sum, hn::Set(kFloats, kMostSum)));
+}
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
