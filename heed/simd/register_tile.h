@@ -55,6 +55,13 @@ HWY_INLINE void with_count(int n, F f) {
   f.template operator()<most>();
 }
 
+// Panels of b: each [k][width], `step` floats from k to k + 1 and `panel` floats from a panel to the next.
+struct PanelsOfB {
+  const float* data;
+  int64_t step;
+  int64_t panel;
+};
+
 template <int R, int C>
 struct RegisterTile {
   Vector sum[R][C];
@@ -68,7 +75,7 @@ struct RegisterTile {
   HWY_INLINE void fill(Start start) {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int c = 0; c < C; ++c) sum[r][c] = start(r, c);
     }
   }
@@ -94,7 +101,7 @@ struct RegisterTile {
   HWY_INLINE void for_each(Visit visit) const {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int c = 0; c < C; ++c) visit(r, c, sum[r][c]);
     }
   }
@@ -102,25 +109,37 @@ struct RegisterTile {
   template <class RowStride>
   HWY_INLINE void accumulate(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const float* HWY_RESTRICT b,
                              int64_t b_step, int64_t depth) {
+    accumulate_panels<1>(a, a_row, a_step, {b, b_step, 0}, depth, [](int64_t) HWY_ATTR {});
+  }
+
+  // The same with the C vectors of b in P panels of C / P vectors: few rows need several panels in flight to cover the
+  // latency of the multiply-adds. each(k) is called once a step, to prefetch.
+  template <int P, class RowStride, class Each>
+  HWY_INLINE void accumulate_panels(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const PanelsOfB& b,
+                                    int64_t depth, Each each) {
+    constexpr int kEach = C / P;
     // Every 6 rows have a pointer of their own, so that the row offsets fit the general registers.
     constexpr int kRowsOfPointer = 6;
-    const float* HWY_RESTRICT base[(R + kRowsOfPointer - 1) / kRowsOfPointer];
+    constexpr int kPointers = (R + kRowsOfPointer - 1) / kRowsOfPointer;
+    const float* HWY_RESTRICT base[kPointers];
 #pragma GCC unroll 4
-    for (int i = 0; i * kRowsOfPointer < R; ++i) base[i] = a + i * kRowsOfPointer * a_row;
+    for (int i = 0; i < kPointers; ++i) base[i] = a + i * kRowsOfPointer * a_row;
+    const float* HWY_RESTRICT at = b.data;
 #pragma GCC unroll 2
     for (int64_t k = 0; k < depth; ++k) {
       Vector column[C];
-#pragma GCC unroll 4
-      for (int c = 0; c < C; ++c) column[c] = hn::LoadU(kFloats, b + c * kLanes);
+#pragma GCC unroll 16
+      for (int c = 0; c < C; ++c) column[c] = hn::LoadU(kFloats, at + c / kEach * b.panel + c % kEach * kLanes);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         const Vector row = hn::Set(kFloats, base[r / kRowsOfPointer][r % kRowsOfPointer * a_row]);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
         for (int c = 0; c < C; ++c) sum[r][c] = hn::MulAdd(row, column[c], sum[r][c]);
       }
+      each(k);
 #pragma GCC unroll 4
-      for (int i = 0; i * kRowsOfPointer < R; ++i) base[i] += a_step;
-      b += b_step;
+      for (int i = 0; i < kPointers; ++i) base[i] += a_step;
+      at += b.step;
     }
   }
 };

@@ -1,0 +1,179 @@
+#include "heed/ops/matmul.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "heed/core/error.h"
+#include "heed/ops/matmul_kernel.h"
+#include "heed/parallel/parallel_for.h"
+#include "heed/simd/dispatch.h"
+
+namespace heed {
+namespace {
+
+constexpr const char* kName = "matmul";
+
+template <class T, int N>
+void check_view(const char* name, const View<T, N>& view) {
+  for (const int64_t size : view.shape()) {
+    check(size >= 0, kName, name, " has shape ", to_text(view.shape()), "; sizes are not negative");
+  }
+  check(view.data() || view.count() == 0, kName, name, " of shape ", to_text(view.shape()), " is null");
+}
+
+// Whether index pairs of two dimensions can reach the same element: i · s = j · t with 0 < |i| < m and 0 < |j| < n, or
+// a stride of 0.
+bool strides_overlap(int64_t m, int64_t s, int64_t n, int64_t t) {
+  if ((m > 1 && s == 0) || (n > 1 && t == 0)) return true;
+  if (m <= 1 || n <= 1) return false;
+  const int64_t common = std::gcd(s, t);
+  return std::abs(t / common) < m && std::abs(s / common) < n;
+}
+
+template <int N>
+void check_output(const View<float, N>& c, const void* a, const void* b) {
+  if (c.count() == 0) return;
+  for (int i = 0; i < N; ++i) {
+    for (int j = i + 1; j < N; ++j) {
+      check(!strides_overlap(c.size(i), c.stride(i), c.size(j), c.stride(j)), kName, "c of shape ", to_text(c.shape()),
+            " has strides ", to_text(c.strides()), ", which write an element twice; give it memory of its own");
+    }
+  }
+  check(c.data() != a && c.data() != b, kName, "c of shape ", to_text(c.shape()),
+        " begins where a factor does; a product is not computed in place, give c memory of its own");
+}
+
+// Of rank 2, or the items of a batch.
+void check_shapes(const Shape<2>& a, const Shape<2>& b, const Shape<2>& c) {
+  check(a[1] == b[0], kName, "a is ", to_text(a), " and b ", to_text(b), "; the columns of a must be the rows of b");
+  check(c[0] == a[0] && c[1] == b[1], kName, "c is ", to_text(c), "; a ", to_text(a), " times b ", to_text(b), " is ",
+        to_text(Shape<2>{a[0], b[1]}));
+}
+
+template <int Rank>
+void check_options(const MatmulOptionsOf<Rank>& options, const View<float, Rank>& view) {
+  const Shape<Rank>& c = view.shape();
+  if (options.bias.data()) {
+    check(options.bias.size(0) == c[Rank - 1], kName, "bias is ", to_text(options.bias.shape()), "; c ", to_text(c),
+          " needs one value a column");
+  }
+  if (options.residual.data()) {
+    check(options.residual.shape() == c, kName, "residual is ", to_text(options.residual.shape()),
+          "; it must have the shape of c, ", to_text(c));
+  }
+}
+
+template <int Rank>
+MatmulCall make_call(const MatmulOptionsOf<Rank>& options, const PanelLayout& panels) {
+  MatmulCall call;
+  call.panels = panels;
+  call.scale = options.scale;
+  call.bias = options.bias;
+  call.activation = options.activation;
+  call.accumulate = options.accumulate;
+  return call;
+}
+
+// Computes all blocks of `items` products that differ only in where their matrices begin: place(call, item) says where.
+template <class Place>
+void run(MatmulCall call, int64_t items, Workspace* workspace, Place place) {
+  place(call, 0);
+  const MatmulSplit split = plan_matmul(call, items, threads());
+  const int64_t blocks = split.row_blocks * split.panel_blocks;
+  const int64_t workers = items * blocks == 1 ? 1 : threads();
+  Workspace own;
+  float* scratch = split.scratch == 0
+                       ? nullptr
+                       : (workspace ? *workspace : own).floats(static_cast<size_t>(workers * split.scratch));
+  const auto body = [&](int64_t task, int worker) {
+    MatmulCall item = call;
+    place(item, task / blocks);
+    MatmulBlock block;
+    block.row = task % blocks / split.panel_blocks * split.block_rows;
+    block.rows = std::min(split.block_rows, call.a.size(0) - block.row);
+    block.panel = task % split.panel_blocks * split.block_panels;
+    block.panels = std::min(split.block_panels, call.panels.count() - block.panel);
+    float* mine = scratch + worker * split.scratch;
+    dispatch([&]<Isa isa>() { matmul_kernel<isa>(item, block, mine); });
+  };
+  if (split.serial) {
+    for (int64_t task = 0; task < items * blocks; ++task) body(task, 0);
+  } else {
+    parallel_for(items * blocks, body);
+  }
+}
+
+// Without its batch dimension, where that only continues the rows.
+template <class T>
+bool folds(const View<T, 3>& view) {
+  return view.size(0) == 1 || view.stride(0) == view.size(1) * view.stride(1);
+}
+
+template <class T>
+View<T, 2> folded(const View<T, 3>& view) {
+  return {view.data(), {view.size(0) * view.size(1), view.size(2)}, {view.stride(1), view.stride(2)}};
+}
+
+}  // namespace
+
+void matmul(View<const float, 2> a, View<const float, 2> b, View<float, 2> c, const MatmulOptions& options) {
+  check_view("a", a);
+  check_view("b", b);
+  check_view("c", c);
+  check_shapes(a.shape(), b.shape(), c.shape());
+  check_output(c, a.data(), b.data());
+  check_options(options, c);
+  if (c.count() == 0) return;
+  run(make_call(options, panel_layout(isa(), c.size(1))), 1, options.workspace, [&](MatmulCall& call, int64_t) {
+    call.a = a;
+    call.b = b;
+    call.c = c;
+    call.residual = options.residual;
+  });
+}
+
+void matmul(View<const float, 2> a, const PackedMatrix& b, View<float, 2> c, const MatmulOptions& options) {
+  check_view("a", a);
+  check_view("c", c);
+  check_shapes(a.shape(), {b.rows(), b.columns()}, c.shape());
+  check_output(c, a.data(), b.data());
+  check_options(options, c);
+  if (c.count() == 0) return;
+  check(b.isa() == isa(), kName, "b was packed for ", isa_name(b.isa()), ", and ", isa_name(isa()),
+        " is in use; pack it again after set_isa");
+  run(make_call(options, b.panels()), 1, options.workspace, [&](MatmulCall& call, int64_t) {
+    call.a = a;
+    call.packed = b.data();
+    call.c = c;
+    call.residual = options.residual;
+  });
+}
+
+void matmul(View<const float, 3> a, View<const float, 3> b, View<float, 3> c, const BatchedMatmulOptions& options) {
+  check_view("a", a);
+  check_view("b", b);
+  check_view("c", c);
+  check(a.size(0) == c.size(0) && b.size(0) == c.size(0), kName, "batches differ: a is ", to_text(a.shape()), ", b ",
+        to_text(b.shape()), ", c ", to_text(c.shape()), "; repeat a matrix with a batch stride of 0");
+  check_shapes({a.size(1), a.size(2)}, {b.size(1), b.size(2)}, {c.size(1), c.size(2)});
+  check_output(c, a.data(), b.data());
+  check_options(options, c);
+  if (c.count() == 0) return;
+  const bool has_residual = options.residual.data() != nullptr;
+  // One b for all items: a taller product, b packed once.
+  if ((b.size(0) == 1 || b.stride(0) == 0) && folds(a) && folds(c) && (!has_residual || folds(options.residual))) {
+    const View<const float, 2> residual = has_residual ? folded(options.residual) : View<const float, 2>();
+    return matmul(folded(a), b[0], folded(c),
+                  {options.scale, options.bias, options.activation, residual, options.accumulate, options.workspace});
+  }
+  run(make_call(options, panel_layout(isa(), c.size(2))), c.size(0), options.workspace,
+      [&](MatmulCall& call, int64_t item) {
+        call.a = a[item];
+        call.b = b[item];
+        call.c = c[item];
+        if (has_residual) call.residual = options.residual[item];
+      });
+}
+
+}  // namespace heed

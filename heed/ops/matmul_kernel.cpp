@@ -1,0 +1,264 @@
+// One block of a product: for each block of k, rows of a that stay in L2 meet one panel of b after the other, a tile of
+// registers at a time.
+#include "heed/simd/target.h"
+//
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "heed/ops/matmul_kernel.h"
+#include "heed/simd/register_tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+constexpr int kWideVectors = kManyRegisters ? 3 : 2;
+
+// Rows of a for one block of k, in place or copied.
+struct RowsOfA {
+  const float* data;
+  int64_t row;   // from a row to the next
+  int64_t step;  // from k to k + 1
+};
+
+// One tile of c and one block of k.
+struct TileWork {
+  RowsOfA a;
+  PanelsOfB b;
+  int64_t depth;
+  float* totals;         // sums of the blocks of k before: [panel][…][width]
+  int64_t totals_panel;  // from a panel to the next
+  bool first;            // the first block of k: there are no totals yet
+  bool last;             // the last block of k: finish and store
+  int64_t row;
+  int64_t column;
+  const float* ahead;  // what the next tiles will read
+  int64_t ahead_step;
+};
+
+// act(scale · sums + bias) + residual → c.
+template <int R, int C>
+HWY_INLINE void finish(const MatmulCall& call, RegisterTile<R, C>& tile, int64_t row, int64_t column) {
+  constexpr int64_t kWidth = C * kLanes;
+  const int64_t columns = std::min(kWidth, call.panels.columns - column);
+  if (columns < kWidth || !call.linear) {
+    alignas(kAlignment) float sums[R * kWidth];
+    tile.store(sums, kWidth);
+    return finish_tile_kernel<kTargetIsa>(call, {sums, kWidth, row, R, column, columns});
+  }
+  auto& sum = tile.sum;
+  if (call.bias.data()) {
+    const Vector scale = hn::Set(kFloats, call.scale);
+    const float* bias = &call.bias(column);
+    tile.fill([&](int r, int c)
+                  HWY_ATTR { return hn::MulAdd(scale, sum[r][c], hn::LoadU(kFloats, bias + c * kLanes)); });
+  } else if (call.scale != 1.0F) {
+    const Vector scale = hn::Set(kFloats, call.scale);
+    tile.fill([&](int r, int c) HWY_ATTR { return hn::Mul(scale, sum[r][c]); });
+  }
+  if (call.residual.data()) {
+    const float* residual = &call.residual(row, column);
+    const int64_t step = call.residual.stride(0);
+    tile.fill([&](int r, int c)
+                  HWY_ATTR { return hn::Add(sum[r][c], hn::LoadU(kFloats, residual + r * step + c * kLanes)); });
+  }
+  float* to = &call.c(row, column);
+  if (call.accumulate) {
+    tile.add_to(to, call.c.stride(0));
+  } else {
+    tile.store(to, call.c.stride(0));
+  }
+}
+
+// R rows × P panels of C vectors.
+template <int R, int C, int P>
+void compute_tile(const MatmulCall& call, const TileWork& work) {
+  constexpr int64_t kWidth = C * kLanes;
+  RegisterTile<R, C * P> all;
+  all.set_zero();
+  const float* ahead = work.ahead;
+  const int64_t ahead_step = work.ahead_step;
+  all.template accumulate_panels<P>(work.a.data, work.a.row, work.a.step, work.b, work.depth,
+                                    [=](int64_t k) HWY_ATTR { __builtin_prefetch(ahead + k * ahead_step); });
+#pragma GCC unroll 4
+  for (int p = 0; p < P; ++p) {
+    RegisterTile<R, C> tile;
+    tile.fill([&](int r, int c) HWY_ATTR { return all.sum[r][p * C + c]; });
+    float* totals = work.totals + p * work.totals_panel;
+    if (!work.first) {
+      tile.fill([&](int r, int c)
+                    HWY_ATTR { return hn::Add(hn::LoadU(kFloats, totals + r * kWidth + c * kLanes), tile.sum[r][c]); });
+    }
+    if (work.last) {
+      finish(call, tile, work.row, work.column + p * kWidth);
+    } else {
+      tile.store(totals, kWidth);
+    }
+  }
+}
+
+using TileFunction = void (*)(const MatmulCall&, const TileWork&);
+
+// Tiles of 1 … kTileRows<C> rows.
+template <int C, int... R>
+constexpr std::array<TileFunction, sizeof...(R)> tile_table(std::integer_sequence<int, R...>) {
+  return {compute_tile<R + 1, C, 1>...};
+}
+template <int C>
+constexpr auto kTiles = tile_table<C>(std::make_integer_sequence<int, kTileRows<C>>());
+
+// The tile function of `rows` ≤ most_rows(vectors) rows.
+TileFunction tile_function(int vectors, int64_t rows) {
+  const size_t index = static_cast<size_t>(rows - 1);
+  if (vectors == kWideVectors) return kTiles<kWideVectors>[index];
+  return vectors == 2 ? kTiles<2>[index] : kTiles<1>[index];
+}
+
+int64_t most_rows(int vectors) {
+  return vectors == kWideVectors ? kTileRows<kWideVectors> : vectors == 2 ? kTileRows<2> : kTileRows<1>;
+}
+
+// Few rows: several wide panels at once.
+constexpr int64_t kFewRows = 2;
+constexpr int kPanelsInFlight[] = {0, kManyRegisters ? 3 : 4, 2};
+TileFunction wide_function(int64_t rows) {
+  return rows == 1 ? compute_tile<1, kWideVectors, kPanelsInFlight[1]>
+                   : compute_tile<2, kWideVectors, kPanelsInFlight[2]>;
+}
+
+class BlockProduct {
+ public:
+  BlockProduct(const MatmulCall& call, const MatmulBlock& block, float* scratch)
+      : call_(call), block_(block), k_total_(call.a.size(1)), end_panel_(block.panel + block.panels) {
+    const Panel last = call.panels[end_panel_ - 1];
+    first_column_ = call.panels[block.panel].column;
+    const int64_t padded = last.column + last.vectors * kLanes - first_column_;
+    const MatmulScratch sizes = matmul_scratch(call, block.rows, padded);
+    totals_ = scratch;
+    copied_a_ = totals_ + sizes.totals;
+    packed_b_ = copied_a_ + sizes.a;
+  }
+
+  void run() {
+    if (block_.rows <= kFewRows) return run_few_rows();
+    for (int64_t k = 0; k == 0 || k < k_total_; k += kBlockDepth) {
+      for (int64_t row = 0; row < block_.rows; row += kBlockRows) {
+        const int64_t rows = std::min(kBlockRows, block_.rows - row);
+        const RowsOfA a = rows_of_a(row, rows, k);
+        for (int64_t p = block_.panel; p < end_panel_; ++p) {
+          if (row == 0) prepare(p, k);
+          run_panel(p, k, row, rows, a);
+        }
+      }
+    }
+  }
+
+ private:
+  int64_t depth(int64_t k) const { return std::min(kBlockDepth, k_total_ - k); }
+  int64_t width(const Panel& panel) const { return panel.vectors * kLanes; }
+
+  // Whether a panel of an unpacked b can be read where it is.
+  bool in_place(const Panel& panel) const {
+    return call_.direct_b && panel.column + width(panel) <= call_.panels.columns;
+  }
+
+  float* packed_panel(const Panel& panel) const {
+    return packed_b_ + std::min(k_total_, kBlockDepth) * (panel.column - first_column_);
+  }
+
+  void prepare(int64_t index, int64_t k) const {
+    const Panel panel = call_.panels[index];
+    if (call_.packed || in_place(panel)) return;
+    pack_panel_kernel<kTargetIsa>({call_.b, k, depth(k)}, call_.panels, index, packed_panel(panel));
+  }
+
+  PanelsOfB panels_of_b(int64_t index, int64_t k) const {
+    const Panel panel = call_.panels[index];
+    const int64_t wide = width(panel);
+    if (call_.packed) return {call_.packed + k_total_ * panel.column + k * wide, wide, k_total_ * wide};
+    if (in_place(panel)) return {call_.b.data() + k * call_.b.stride(0) + panel.column, call_.b.stride(0), wide};
+    return {packed_panel(panel), wide, std::min(k_total_, kBlockDepth) * wide};
+  }
+
+  RowsOfA rows_of_a(int64_t row, int64_t, int64_t k) const {
+    const View<const float, 2>& a = call_.a;
+    return {a.data() + (block_.row + row) * a.stride(0) + k * a.stride(1), a.stride(0), a.stride(1)};
+  }
+
+  TileWork work_of(const Panel& panel, int64_t k, int64_t row) const {
+    TileWork work{};
+    work.depth = depth(k);
+    work.totals = totals_ + block_.rows * (panel.column - first_column_) + row * width(panel);
+    work.totals_panel = block_.rows * width(panel);
+    work.first = k == 0;
+    work.last = k + kBlockDepth >= k_total_;
+    work.row = block_.row + row;
+    work.column = panel.column;
+    return work;
+  }
+
+  // All rows against one panel, in strips of nearly equal height.
+  void run_panel(int64_t index, int64_t k, int64_t row, int64_t rows, const RowsOfA& a) const {
+    const Panel panel = call_.panels[index];
+    const PanelsOfB b = panels_of_b(index, k);
+    const int64_t strips = divide_up(rows, most_rows(panel.vectors));
+    const float* next = index + 1 < end_panel_ ? panels_of_b(index + 1, k).data : b.data;
+    const int64_t ahead_step = divide_up<int64_t>(width(panel), strips);
+    int64_t at = 0;
+    for (int64_t strip = 0; strip < strips; ++strip) {
+      const int64_t height = (rows - at) / (strips - strip);
+      TileWork work = work_of(panel, k, row + at);
+      work.a = {a.data + at * a.row, a.row, a.step};
+      work.b = b;
+      work.ahead = next + strip * ahead_step * work.depth;
+      work.ahead_step = ahead_step;
+      tile_function(panel.vectors, height)(call_, work);
+      at += height;
+    }
+  }
+
+  // One strip: each group of panels is streamed from its first k to its last.
+  void run_few_rows() const {
+    const int64_t rows = block_.rows;
+    int64_t p = block_.panel;
+    while (p < end_panel_) {
+      const Panel panel = call_.panels[p];
+      int64_t group = kPanelsInFlight[rows];
+      const bool wide = p + group <= std::min(call_.panels.wide, end_panel_) &&
+                        (!call_.direct_b || in_place(call_.panels[p + group - 1]));
+      if (!wide) group = 1;
+      for (int64_t k = 0; k == 0 || k < k_total_; k += kBlockDepth) {
+        for (int64_t i = 0; i < group; ++i) prepare(p + i, k);
+        TileWork work = work_of(panel, k, 0);
+        work.a = rows_of_a(0, rows, k);
+        work.b = panels_of_b(p, k);
+        work.ahead = work.b.data;
+        (wide ? wide_function(rows) : tile_function(panel.vectors, rows))(call_, work);
+      }
+      p += group;
+    }
+  }
+
+  const MatmulCall& call_;
+  const MatmulBlock& block_;
+  const int64_t k_total_;
+  const int64_t end_panel_;
+  int64_t first_column_ = 0;
+  float* totals_ = nullptr;
+  float* copied_a_ = nullptr;
+  float* packed_b_ = nullptr;
+};
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+namespace heed {
+
+template <>
+void matmul_kernel<kTargetIsa>(const MatmulCall& call, const MatmulBlock& block, float* scratch) {
+  HWY_NAMESPACE::BlockProduct(call, block, scratch).run();
+}
+
+}  // namespace heed

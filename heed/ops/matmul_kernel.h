@@ -1,0 +1,88 @@
+// What matmul.cpp and its kernels share. Internal.
+#pragma once
+
+#include "heed/ops/matmul.h"
+
+namespace heed {
+
+// One checked product of rank 2, and how its blocks are computed.
+struct MatmulCall {
+  View<const float, 2> a;         // [M, K]
+  View<const float, 2> b;         // [K, N]; unused when packed
+  const float* packed = nullptr;  // the panels of b, each [K][width]
+  PanelLayout panels;             // of the N columns
+  View<float, 2> c;               // [M, N]
+  float scale = 1.0F;
+  View<const float, 1> bias;
+  Activation activation = Activation::none;
+  View<const float, 2> residual;
+  bool accumulate = false;
+
+  bool copy_a = false;    // bring blocks of a's rows into scratch memory first
+  bool direct_b = false;  // read b in place: its rows are contiguous and used too few times to be worth packing
+  bool linear = false;    // no activation, and c, bias and residual are contiguous along a row: finish in registers
+};
+
+// Rows of `a` that go through all panels of a block together, so that they stay in L2. A multiple of every tile height.
+inline constexpr int64_t kBlockRows = 240;
+// Distance of copied rows, in floats: no power of two, so that the rows of a tile do not share a cache set.
+inline constexpr int64_t kCopiedRow = kBlockDepth + 16;
+
+// A part of c that one thread computes alone, over all of k.
+struct MatmulBlock {
+  int64_t row = 0;
+  int64_t rows = 0;
+  int64_t panel = 0;  // the first panel
+  int64_t panels = 0;
+};
+
+template <Isa>
+void matmul_kernel(const MatmulCall& call, const MatmulBlock& block, float* scratch);
+
+// How a product is cut into blocks, and the scratch memory that a block needs, in floats.
+struct MatmulSplit {
+  int64_t block_rows = 0;
+  int64_t block_panels = 0;
+  int64_t row_blocks = 0;
+  int64_t panel_blocks = 0;
+  int64_t scratch = 0;
+  bool serial = true;  // too little work for threads
+};
+
+// Decides copy_a, direct_b and linear of `call`, and the blocks for `items` such products on `threads` threads.
+MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads);
+
+// Scratch memory of a block: sums of the blocks of k before, a copy of rows of a, packed panels of b.
+struct MatmulScratch {
+  int64_t totals = 0;
+  int64_t a = 0;
+  int64_t b = 0;
+};
+MatmulScratch matmul_scratch(const MatmulCall& call, int64_t rows, int64_t padded_columns);
+
+// Rows k … k+depth-1 of b [K, N].
+struct PanelSource {
+  View<const float, 2> b;
+  int64_t k = 0;
+  int64_t depth = 0;
+};
+
+// Packs panel `panel` of the source into to [depth][width]; columns past N are 0.
+template <Isa>
+void pack_panel_kernel(const PanelSource& source, const PanelLayout& panels, int64_t panel, float* to);
+
+// Sums of c[row …][column …] that the epilogue is still to be applied to.
+struct UnfinishedTile {
+  float* sums = nullptr;  // [rows][row_step], overwritten; readable to full vectors
+  int64_t row_step = 0;
+  int64_t row = 0;
+  int64_t rows = 0;
+  int64_t column = 0;
+  int64_t columns = 0;
+};
+
+// Applies the epilogue to any tile and stores it to c.
+template <Isa>
+void finish_tile_kernel(const MatmulCall& call, const UnfinishedTile& tile);
+
+}  // namespace heed

@@ -1,0 +1,74 @@
+#include <algorithm>
+
+#include "heed/ops/matmul_kernel.h"
+
+namespace heed {
+namespace {
+
+// Blocks are at most so large: their packed panels and sums stay near, and what is packed is used often.
+constexpr int64_t kMostRows = 720;
+constexpr int64_t kMostColumns = 768;
+// A block below this many multiply-adds is not worth a thread of its own (about 10 µs).
+constexpr int64_t kLeastWork = int64_t{1} << 19;
+// With fewer rows, packing costs more than it saves.
+constexpr int64_t kDirectRows = 16;
+
+// Chunks of equal size, a multiple of `unit`, at most `most`.
+int64_t chunk_size(int64_t total, int64_t chunks, int64_t unit) {
+  return std::max(unit, round_up(divide_up(total, std::max<int64_t>(chunks, 1)), unit));
+}
+
+bool contiguous_rows(const MatmulCall& call) {
+  return call.c.stride(1) == 1 && (!call.bias.data() || call.bias.stride(0) == 1) &&
+         (!call.residual.data() || call.residual.stride(1) == 1);
+}
+
+}  // namespace
+
+MatmulScratch matmul_scratch(const MatmulCall& call, int64_t rows, int64_t padded_columns) {
+  const int64_t k = call.a.size(1);
+  MatmulScratch scratch;
+  if (k > kBlockDepth) scratch.totals = rows * padded_columns;
+  if (call.copy_a) scratch.a = kBlockRows * kCopiedRow;
+  if (!call.packed) scratch.b = std::min(k, kBlockDepth) * padded_columns;
+  return scratch;
+}
+
+MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
+  const int64_t m = call.a.size(0);
+  const int64_t k = call.a.size(1);
+  const int64_t n = call.panels.columns;
+  call.linear = call.activation == Activation::none && contiguous_rows(call);
+  call.direct_b = !call.packed && call.b.stride(1) == 1 && m <= kDirectRows;
+  call.copy_a = false;
+
+  const int64_t row_unit = 24;
+  const int64_t panel_columns = call.panels.wide_vectors * call.panels.lanes;
+  int64_t row_blocks = divide_up(m, kMostRows);
+  int64_t panel_blocks = divide_up(n, kMostColumns);
+  const int64_t work = items * m * n * std::max<int64_t>(k, 1);
+  const int64_t wanted = std::min<int64_t>(threads == 1 ? 1 : 2 * threads, work / kLeastWork);
+  MatmulSplit split;
+  split.serial = wanted <= 1;
+  for (;;) {
+    split.block_rows = std::min(m, chunk_size(m, row_blocks, row_unit));
+    split.block_panels = std::min(call.panels.count(), chunk_size(call.panels.count(), panel_blocks, 1));
+    split.row_blocks = divide_up(m, split.block_rows);
+    split.panel_blocks = divide_up(call.panels.count(), split.block_panels);
+    if (items * split.row_blocks * split.panel_blocks >= wanted) break;
+    const bool more_rows = split.block_rows > row_unit && split.block_rows >= split.block_panels * panel_columns;
+    if (more_rows) {
+      ++row_blocks;
+    } else if (split.block_panels > 1) {
+      ++panel_blocks;
+    } else {
+      break;
+    }
+  }
+  const int64_t padded = std::min(call.panels.padded_columns(), split.block_panels * panel_columns);
+  const MatmulScratch scratch = matmul_scratch(call, split.block_rows, padded);
+  split.scratch = scratch.totals + scratch.a + scratch.b;
+  return split;
+}
+
+}  // namespace heed

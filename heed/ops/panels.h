@@ -1,0 +1,38 @@
+// Panels: how the columns of a [K, N] factor are cut for the register tile. A panel is [K][width] in memory, its width
+// a few vectors.
+#pragma once
+
+#include <cstdint>
+
+#include "heed/simd/isa.h"
+
+namespace heed {
+
+struct Panel {
+  int64_t column = 0;  // its first column
+  int vectors = 0;     // its width in vectors
+};
+
+// `wide` panels of `wide_vectors` vectors, then `narrow` panels of `narrow_vectors`, which end the columns without a
+// panel much thinner than the others: four vectors are 2 + 2, not 3 + 1, because a tile of one vector is slow.
+struct PanelLayout {
+  int64_t columns = 0;  // N
+  int lanes = 1;        // floats a vector
+  int wide_vectors = 1;
+  int narrow_vectors = 1;
+  int64_t wide = 0;
+  int64_t narrow = 0;
+
+  int64_t count() const { return wide + narrow; }
+  int64_t padded_columns() const { return (wide * wide_vectors + narrow * narrow_vectors) * lanes; }
+
+  Panel operator[](int64_t index) const {
+    if (index < wide) return {index * wide_vectors * lanes, wide_vectors};
+    return {(wide * wide_vectors + (index - wide) * narrow_vectors) * lanes, narrow_vectors};
+  }
+};
+
+// The layout for an instruction set: panels of 3 vectors on AVX-512 (8 × 3 tiles), else of 2 (6 × 2 tiles).
+PanelLayout panel_layout(Isa isa, int64_t columns);
+
+}  // namespace heed
