@@ -192,8 +192,7 @@ bool ForwardBlock::sums_in_range(const QueryPanel& panel) const {
 
 // 3. o += weights · v, one chain over the piece's keys, then added to (or merged with) what the panel has.
 void ForwardBlock::multiply(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode) {
-  const KeyRun& first = mask_.run(0);
-  if (panel.plain && mode == ForwardMode::fast && mask_.run_count() == 1 && first.vectors == panel.vectors) {
+  if (panel.plain && mode == ForwardMode::fast && mask_.runs_reach_last(panel.vectors)) {
     with_count<kPanelVectors>(panel.vectors, [&]<int C>() HWY_ATTR { multiply_all<C>(panel, piece); });
     return merge_plain(panel, false);
   }
@@ -202,12 +201,7 @@ void ForwardBlock::multiply(QueryPanel& panel, const KeyPiece& piece, ForwardMod
   float* o = direct ? panel.o : piece_o_;
   if (!direct) std::fill_n(o, d_v_ * kWidth, 0.0F);
   for (int i = 0; i < mask_.run_count(); ++i) {
-    KeyRun run = mask_.run(i);
-    for (; i + 1 < mask_.run_count(); ++i) {
-      const KeyRun& next = mask_.run(i + 1);
-      if (next.first != run.first || next.vectors != run.vectors || next.begin != run.end) break;
-      run.end = next.end;
-    }
+    const KeyRun& run = mask_.run(i);
     if (mode == ForwardMode::fast) {
       with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR { multiply_run<C>(piece, run, o); });
     } else {
@@ -217,16 +211,21 @@ void ForwardBlock::multiply(QueryPanel& panel, const KeyPiece& piece, ForwardMod
   panel.plain ? merge_plain(panel, !direct) : merge_scaled(panel);
 }
 
-// The usual case: every vector of the panel looks at the same keys.
+// The usual case, in registers from the first run to the last: every run reaches the last vector, as without a mask and
+// at a causal diagonal.
 template <int C>
 void ForwardBlock::multiply_all(const QueryPanel& panel, const KeyPiece& piece) {
-  const KeyRun& run = mask_.run(0);
   for_each_row_tile<C>(d_v_, [&]<int R>(int64_t d) HWY_ATTR {
     prefetcher_.step(16);
     RegisterTile<R, C> tile;
     tile.set_zero();
-    tile.accumulate(piece.v + run.begin * piece.v_step + d, UnitStride{}, piece.v_step, weights_ + run.begin * kWidth,
-                    kWidth, run.end - run.begin);
+    for (int i = 0; i < mask_.run_count(); ++i) {
+      const KeyRun& run = mask_.run(i);
+      with_count<C>(run.vectors, [&]<int vectors>() HWY_ATTR {
+        tile.template accumulate<C - vectors>(piece.v + run.begin * piece.v_step + d, UnitStride{}, piece.v_step,
+                                              weights_ + run.begin * kWidth, kWidth, run.end - run.begin);
+      });
+    }
     float* o = panel.o + d * kWidth;
     panel.started ? tile.add_to(o, kWidth) : tile.store(o, kWidth);
   });

@@ -1,4 +1,4 @@
-// What the forward kernel does rarely: scores out of range, results that are not finite. Included by forward_kernel.cpp.
+// What the forward kernel does rarely: scores out of range, results that are not finite. For forward_kernel.cpp only.
 #pragma once
 
 #include "heed/attention/forward_block.h"

@@ -85,7 +85,13 @@ class TileMask {
 
   int run_count() const { return runs_; }
   const KeyRun& run(int i) const { return run_[i]; }
-  bool everything() const { return everything_; }  // every lane sees every key of the piece
+
+  // Does every run go on to the last of `vectors` vectors?
+  bool runs_reach_last(int vectors) const {
+    bool all = true;
+    for (int i = 0; i < runs_; ++i) all = all && run_[i].first + run_[i].vectors == vectors;
+    return all;
+  }
 
   // Which lanes of vector c see `key` of the piece.
   HWY_INLINE hn::Mask<FloatTag> visible(int64_t key, int c) const {

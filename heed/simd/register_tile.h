@@ -106,15 +106,16 @@ struct RegisterTile {
     }
   }
 
-  template <class RowStride>
+  // Columns before `first` stay as they are.
+  template <int first = 0, class RowStride>
   HWY_INLINE void accumulate(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const float* HWY_RESTRICT b,
                              int64_t b_step, int64_t depth) {
-    accumulate_panels<1>(a, a_row, a_step, {b, b_step, 0}, depth, [](int64_t) HWY_ATTR {});
+    accumulate_panels<1, first>(a, a_row, a_step, {b, b_step, 0}, depth, [](int64_t) HWY_ATTR {});
   }
 
   // The same with the C vectors of b in P panels of C / P vectors: few rows need several panels in flight to cover the
   // latency of the multiply-adds. each(k) is called once a step, to prefetch.
-  template <int P, class RowStride, class Each>
+  template <int P, int first = 0, class RowStride, class Each>
   HWY_INLINE void accumulate_panels(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const PanelsOfB& b,
                                     int64_t depth, Each each) {
     constexpr int kEach = C / P;
@@ -129,12 +130,12 @@ struct RegisterTile {
     for (int64_t k = 0; k < depth; ++k) {
       Vector column[C];
 #pragma GCC unroll 16
-      for (int c = 0; c < C; ++c) column[c] = hn::LoadU(kFloats, at + c / kEach * b.panel + c % kEach * kLanes);
+      for (int c = first; c < C; ++c) column[c] = hn::LoadU(kFloats, at + c / kEach * b.panel + c % kEach * kLanes);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         const Vector row = hn::Set(kFloats, base[r / kRowsOfPointer][r % kRowsOfPointer * a_row]);
 #pragma GCC unroll 16
-        for (int c = 0; c < C; ++c) sum[r][c] = hn::MulAdd(row, column[c], sum[r][c]);
+        for (int c = first; c < C; ++c) sum[r][c] = hn::MulAdd(row, column[c], sum[r][c]);
       }
       each(k);
 #pragma GCC unroll 4
