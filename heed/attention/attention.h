@@ -73,8 +73,8 @@ struct AttentionPlan {
   std::string isa;              // instruction set of the kernels
   std::string mask;             // "causal & lengths"
   int64_t piece_keys = 0;       // keys a piece: the unit of the order of arithmetic
-  int64_t pieces = 0;           // pieces visited, over all heads and query panels
-  int64_t pieces_skipped = 0;   // pieces that the mask hides from a whole panel
+  int64_t pieces = 0;           // pieces visited, over all heads and blocks of queries
+  int64_t pieces_skipped = 0;   // pieces that the mask hides from a whole block
   int64_t visible_pairs = 0;    // exact, over batch and heads
   int64_t flops_forward = 0;    // useful: 2·(Dk + Dv) a visible pair
   int64_t flops_backward = 0;   // useful: 2·(3·Dk + 2·Dv) a visible pair

@@ -94,10 +94,10 @@ Mask Mask::lengths(std::vector<int64_t> lengths) {
 }
 
 Mask Mask::documents(std::vector<int64_t> starts, QueryPositions positions) {
-  return documents(std::vector<std::vector<int64_t>>{std::move(starts)}, std::move(positions));
+  return documents_by_item(std::vector<std::vector<int64_t>>{std::move(starts)}, std::move(positions));
 }
 
-Mask Mask::documents(std::vector<std::vector<int64_t>> starts, QueryPositions positions) {
+Mask Mask::documents_by_item(std::vector<std::vector<int64_t>> starts, QueryPositions positions) {
   check(!starts.empty(), "Mask::documents", "no list of starts");
   for (const std::vector<int64_t>& list : starts) {
     check(!list.empty() && list.front() == 0, "Mask::documents", "starts ", list, " must begin with 0, the first key");

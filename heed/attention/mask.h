@@ -97,7 +97,7 @@ class Mask {
   // in (before the first key to the first, past the last key to the last), and sees no other. One list of starts for
   // all items, or one an item; each begins with 0 and rises.
   static Mask documents(std::vector<int64_t> starts, QueryPositions positions = {});
-  static Mask documents(std::vector<std::vector<int64_t>> starts, QueryPositions positions = {});
+  static Mask documents_by_item(std::vector<std::vector<int64_t>> starts, QueryPositions positions = {});
   // true = may see (keep), true = may not see (block). Shapes [Tq,Tk], [B,Tq,Tk] or [B or 1, H or 1, Tq, Tk]. The
   // values are not copied: they must outlive the mask.
   static Mask keep(View<const bool, 2> visible);

@@ -20,10 +20,12 @@ AttentionPlan attention_plan(const AttentionInputs& inputs, const AttentionOptio
     const int64_t pieces = divide_up(block.segment.k_end - block.segment.k_begin, kPieceKeys);
     const KeyRange first = block.rule.at(block.q_begin);
     const KeyRange last = block.rule.at(block.q_end - 1);
-    const int64_t begin = std::max<int64_t>(first.begin - block.segment.k_begin, 0) / kPieceKeys;
-    const int64_t end = std::max(divide_up(std::max<int64_t>(last.end - block.segment.k_begin, 0), kPieceKeys), begin);
-    plan.pieces += end - begin;
-    plan.pieces_skipped += pieces - (end - begin);
+    // Bounds only rise from query to query, so these are the block's.
+    const int64_t begin = first.begin - block.segment.k_begin;
+    const int64_t end = last.end - block.segment.k_begin;
+    const int64_t visited = begin < end ? divide_up(end, kPieceKeys) - begin / kPieceKeys : 0;
+    plan.pieces += visited;
+    plan.pieces_skipped += pieces - visited;
   });
   plan.visible_pairs = options.mask.visible_pairs(problem.sizes);
   plan.flops_forward = 2 * (problem.d_k + problem.d_v) * plan.visible_pairs;

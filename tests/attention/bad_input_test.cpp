@@ -185,7 +185,7 @@ TEST_F(BadInput, OffsetsForAnotherBatchAreRefused) {
 TEST_F(BadInput, DocumentsThatDoNotFitAreRefused) {
   const QueryPositions top_left = QueryPositions::top_left();
   expect_mask_refused(Mask::documents({0, 9}, top_left), {"begins at key 9", "Tk = 9"});
-  expect_mask_refused(Mask::documents(std::vector<std::vector<int64_t>>{{0}, {0}, {0}}, top_left),
+  expect_mask_refused(Mask::documents_by_item(std::vector<std::vector<int64_t>>{{0}, {0}, {0}}, top_left),
                       {"3 lists of documents", "batch of 2"});
 }
 
@@ -195,7 +195,7 @@ TEST_F(BadInput, DocumentsOutOfOrderAreRefusedWhenTheMaskIsMade) {
   expect_error("Mask::documents", make({0, 4, 4}), {"out of order", "4 comes after 4"});
   expect_error("Mask::documents", make({1, 4}), {"[1, 4]", "must begin with 0"});
   expect_error("Mask::documents", make({}), {"must begin with 0"});
-  expect_error("Mask::documents", [] { Mask::documents(std::vector<std::vector<int64_t>>{}); }, {"no list of starts"});
+  expect_error("Mask::documents", [] { Mask::documents_by_item(std::vector<std::vector<int64_t>>{}); }, {"no list of starts"});
 }
 
 TEST_F(BadInput, AWindowOfNegativeWidthIsRefusedWhenTheMaskIsMade) {

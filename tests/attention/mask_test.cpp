@@ -105,7 +105,7 @@ TEST(MaskRules, DocumentsNeverSeeEachOther) {
 }
 
 TEST(MaskRules, DocumentsMayDifferFromItemToItem) {
-  const Mask mask = Mask::documents(std::vector<std::vector<int64_t>>{{0}, {0, 2}});
+  const Mask mask = Mask::documents_by_item(std::vector<std::vector<int64_t>>{{0}, {0, 2}});
   const MaskSizes sizes{2, 1, 3, 3};
   EXPECT_EQ(shown(mask, sizes, 0), (Rows{"111", "111", "111"}));
   EXPECT_EQ(shown(mask, sizes, 1), (Rows{"110", "110", "001"}));
