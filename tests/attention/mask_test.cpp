@@ -266,7 +266,7 @@ class RandomMask {
       }
     }
     Offset offset;
-    mask = mask & Mask::documents(starts, positions(offset));
+    mask = mask & Mask::documents_by_item(starts, positions(offset));
     parts_.push_back([=](int64_t b, int64_t, int64_t q, int64_t k) {
       const std::vector<int64_t>& list = starts[starts.size() == 1 ? 0 : static_cast<size_t>(b)];
       const auto document = [&list](int64_t position) {
