@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "bench/attention_call.h"
-#include "bench/resident.h"
+#include "bench/process.h"
 #include "heed/core/error.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"

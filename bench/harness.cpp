@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
+#include <thread>
 #include <utility>
 
+#include "bench/process.h"
 #include "bench/statistics.h"
 #include "heed/parallel/parallel_for.h"
 
@@ -20,6 +21,9 @@ constexpr int kMostAttempts = 3;
 constexpr double kProbeShare = 0.02;
 constexpr double kSliceSeconds = 80e-6;
 constexpr int kMostSlices = 100;
+// Seconds to wait after a busy round.
+constexpr double kFirstPause = 5e-3;
+constexpr double kLongestPause = 0.16;
 // Probes that tell the quiet level before anything is measured: about 20 ms.
 constexpr int kFirstProbes = 40;
 
@@ -34,11 +38,8 @@ Instruments real_instruments() {
   Instruments real;
   real.probe = measure_probe;
   real.now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
-  real.thread_seconds = [] {
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-  };
+  real.waiting_seconds = waiting_seconds;
+  real.pause = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
   return real;
 }
 
@@ -58,12 +59,16 @@ std::vector<Measurement> Harness::measure(const std::vector<Contender>& contende
   std::vector<Round> rounds;
   std::vector<double> calm;
   size_t quiet = 0;
+  double pause = kFirstPause;
   while (quiet < wanted && rounds.size() < wanted * kMostAttempts) {
     Round& round = rounds.emplace_back();
     for (size_t i = 0; i < contenders.size(); ++i) round.push_back(repeat(contenders[i], paces[i]));
     // Judged anew each time: later probes may show that earlier rounds were busy.
     calm = calm_of_rounds(contenders, rounds);
     quiet = static_cast<size_t>(std::ranges::count_if(calm, [](double value) { return !is_busy(value); }));
+    // A busy phase may pass: wait for it, longer each time.
+    pause = is_busy(calm.back()) ? std::min(2 * pause, kLongestPause) : kFirstPause;
+    if (is_busy(calm.back())) instruments_.pause(pause);
   }
 
   std::vector<Round> chosen;
@@ -123,13 +128,13 @@ Harness::Pace Harness::find_pace(const Contender& contender) {
 Harness::Repetition Harness::repeat(const Contender& contender, const Pace& pace) {
   Repetition result;
   result.before = probe(contender.threads, pace.slices);
-  const double thread_start = instruments_.thread_seconds();
+  const double waiting_before = instruments_.waiting_seconds();
   const double start = instruments_.now();
   for (int i = 0; i < pace.calls; ++i) contender.call();
   const double seconds = instruments_.now() - start;
   result.seconds = seconds / pace.calls;
-  // With more threads the calling one may sleep while it waits for the others.
-  if (contender.threads == 1) result.on_core = std::min(1.0, (instruments_.thread_seconds() - thread_start) / seconds);
+  const double waited = instruments_.waiting_seconds() - waiting_before;
+  result.on_core = std::max(0.0, 1 - waited / (seconds * contender.threads));
   result.after = probe(contender.threads, pace.slices);
   return result;
 }

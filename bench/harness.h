@@ -39,8 +39,9 @@ struct HarnessOptions {
 // What the harness reads. Tests give instruments of their own.
 struct Instruments {
   std::function<Probe(int slices)> probe;
-  std::function<double()> now;             // seconds
-  std::function<double()> thread_seconds;  // that the calling thread has spent on a core
+  std::function<double()> now;              // seconds
+  std::function<double()> waiting_seconds;  // that the threads of this process have waited for a core
+  std::function<void(double seconds)> pause;
 };
 Instruments real_instruments();
 
@@ -61,7 +62,7 @@ class Harness {
   };
   struct Repetition {
     double seconds = 0;  // of a call
-    double on_core = 1;  // share of the time that the thread was running: less where others took its core
+    double on_core = 1;  // share of the time that its threads were not waiting for a core that others had
     Probe before, after;
 
     double peak_gflops() const { return (before.gflops + after.gflops) / 2; }

@@ -94,9 +94,14 @@ std::vector<Case> selected(const std::vector<Case>& cases, const bench::Selectio
   return chosen;
 }
 
+// Shows the selected cases; all of them where nothing was selected.
 template <class Case>
-void list(const std::vector<Case>& cases, std::ostream& out) {
-  for (const Case& each : cases) out << each.label.group << "  " << each.label.name << "\n";
+void list(const std::vector<Case>& cases, const bench::Selection& selection, const std::string& command,
+          std::ostream& out) {
+  const bool all = selection.names.empty() && selection.matching.empty() && !selection.quick;
+  for (const Case& each : all ? cases : selected(cases, selection, command)) {
+    out << each.label.group << "  " << each.label.name << "\n";
+  }
 }
 
 bench::HarnessOptions harness_options(const BenchFlags& flags) {
@@ -113,8 +118,9 @@ std::unique_ptr<bench::Report> make_report(bool json, std::ostream& out) {
 
 void run_attention(const BenchFlags& flags, Streams streams) {
   check_flags(flags);
-  if (flags.list) return list(bench::attention_cases(), streams.out);
-  const auto cases = selected(bench::attention_cases(), flags.selection, "heed bench attention");
+  const std::string command = "heed bench attention";
+  if (flags.list) return list(bench::attention_cases(), flags.selection, command, streams.out);
+  const auto cases = selected(bench::attention_cases(), flags.selection, command);
   use_isa(flags.isa);
   bench::AttentionBenchOptions options;
   options.threads = flags.threads.value_or(1);

@@ -27,7 +27,8 @@ struct HarnessTest : testing::Test {
       return probe();
     };
     instruments.now = [this] { return now; };
-    instruments.thread_seconds = [this] { return on_core; };
+    instruments.waiting_seconds = [this] { return waiting; };
+    instruments.pause = [this](double seconds) { pauses.push_back(seconds); };
     return Harness(options, instruments);
   }
 
@@ -38,16 +39,16 @@ struct HarnessTest : testing::Test {
     contender.call = [this, seconds] {
       ++calls;
       now += seconds;
-      on_core += seconds;
     };
     return contender;
   }
 
   int threads_before = threads();
   double now = 0;
-  double on_core = 0;
+  double waiting = 0;
   int calls = 0;
   std::vector<int> slices_of_probes;
+  std::vector<double> pauses;
   std::function<Probe()> probe = [] { return kQuiet; };
 };
 
@@ -64,11 +65,7 @@ TEST_F(HarnessTest, AShareIsWorkOverTimeOverTheMeanOfTheProbesAroundIt) {
 TEST_F(HarnessTest, WhatCountsIsTheMedianOfTheRatios) {
   // Two calls find the pace; then repetitions of 1, 1, 1, 4 and 4 seconds.
   Contender contender = taking(0, 100e9);
-  contender.call = [&] {
-    const double seconds = ++calls > 5 ? 4 : 1;
-    now += seconds;
-    on_core += seconds;
-  };
+  contender.call = [&] { now += ++calls > 5 ? 4 : 1; };
   EXPECT_DOUBLE_EQ(harness(5).measure({contender}).front().of_peak, 1);
 }
 
@@ -94,7 +91,7 @@ TEST_F(HarnessTest, ATakenCoreMakesARepetitionRepeat) {
   contender.call = [&] {
     ++calls;
     now += calls == 4 ? 2 : 1;
-    on_core += 1;
+    waiting += calls == 4 ? 1 : 0;
   };
   const Measurement result = harness(6).measure({contender}).front();
   EXPECT_EQ(result.repeated, 1);
@@ -108,6 +105,14 @@ TEST_F(HarnessTest, RepetitionsAreBoundedAndTheBusyOnesCounted) {
   EXPECT_EQ(result.repetitions, 4);
   EXPECT_EQ(result.repeated, 8);
   EXPECT_EQ(result.busy, 4);
+}
+
+TEST_F(HarnessTest, WaitsLongerAndLongerForABusyPhaseToPass) {
+  probe = [&] { return calls < 2 || calls > 6 ? kQuiet : kBusy; };
+  harness(4).measure({taking(1, 1e9)});
+  ASSERT_EQ(pauses.size(), 5U);  // calls 3 to 7, the last one with a quiet probe after it
+  EXPECT_DOUBLE_EQ(pauses[1], 2 * pauses[0]);
+  EXPECT_DOUBLE_EQ(pauses[3], 8 * pauses[0]);
 }
 
 TEST_F(HarnessTest, SevenRepetitionsAtLeastUnlessTold) {

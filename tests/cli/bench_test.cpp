@@ -115,6 +115,12 @@ TEST(BenchCommand, ListsGroupsAndRowsAndMeasuresNothing) {
   EXPECT_EQ(result.err, "");
 }
 
+TEST(BenchCommand, ListsWhatIsSelected) {
+  EXPECT_EQ(heed({"bench", "attention", "--list", "--case", "window"}).out, "window  forward-d64-t8192-window512\n");
+  EXPECT_EQ(heed({"bench", "attention", "--list", "--quick"}).out.find("t8192"), std::string::npos);
+  EXPECT_EQ(heed({"bench", "attention", "--list", "--case", "windows"}).exit, kUsage);
+}
+
 TEST(BenchCommand, UnderscoresInFlagsAreDashes) {
   EXPECT_EQ(heed({"bench", "attention", "--rows_matching=zzz"}).err,
             heed({"bench", "attention", "--rows-matching=zzz"}).err);

@@ -1,7 +1,11 @@
-// Resident memory of this process, as the system counts it.
+// What the system knows of this process: its memory, and how long its threads waited for a core.
 #pragma once
 
 namespace heed::bench {
+
+// Seconds that the living threads of this process have been ready to run while others had the cores; 0 where the system
+// does not tell.
+double waiting_seconds();
 
 // Megabytes (10^6 bytes) by which `call` raised the peak resident size over the resident size before it. Where the
 // system does not let the peak be reset, an earlier and higher peak counts too: never too little.

@@ -1,5 +1,6 @@
-#include "bench/resident.h"
+#include "bench/process.h"
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -19,6 +20,19 @@ double status_mb(const std::string& name) {
 }
 
 }  // namespace
+
+double waiting_seconds() {
+  // A thread's schedstat is "nanoseconds running, nanoseconds waiting, slices". Threads may end while this runs.
+  double waiting = 0;
+  std::error_code ignored;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
+    std::ifstream stat(thread.path() / "schedstat");
+    double running_ns = 0;
+    double waiting_ns = 0;
+    if (stat >> running_ns >> waiting_ns) waiting += waiting_ns * 1e-9;
+  }
+  return waiting;
+}
 
 void reset_peak_resident() {
   // 5 resets VmHWM (proc(5)).

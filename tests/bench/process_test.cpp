@@ -1,4 +1,4 @@
-#include "bench/resident.h"
+#include "bench/process.h"
 
 #include <gtest/gtest.h>
 
@@ -23,6 +23,13 @@ TEST(ResidentGrowth, SeesMemoryThatWasGivenBack) {
 TEST(ResidentGrowth, IsThatOfTheCallAndNotOfAnEarlierOne) {
   use_memory();
   EXPECT_LT(resident_growth_mb([] {}), 10);
+}
+
+TEST(WaitingSeconds, NeverFall) {
+  const double before = waiting_seconds();
+  EXPECT_GE(before, 0);
+  use_memory();
+  EXPECT_GE(waiting_seconds(), before);
 }
 
 }  // namespace

@@ -1,0 +1,205 @@
+"""Measures rows in one peer: peer.py torch|onnxruntime THREADS HEED ISA
+
+First says {"version": …}. Then reads a row of `heed bench --json` on each line and answers {"of_peak": …}, or {} where
+the peer cannot do it. The harness is that of bench/harness.cpp: each repetition lies between two probes of the machine,
+repetitions from a busy phase are repeated, and the median ratio counts.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+LEAST_SECONDS = 4e-3
+REPETITIONS = 7
+MOST_ATTEMPTS = 3
+BUSY_BELOW = 0.94
+FIRST_PROBES = 20
+FIRST_PAUSE, LONGEST_PAUSE = 5e-3, 0.16
+
+
+def waiting_seconds():
+    """Seconds that the threads of this process have been ready to run while others had the cores."""
+    stats = [path.read_text().split() for path in Path("/proc/self/task").glob("*/schedstat")]
+    return sum(int(stat[1]) for stat in stats) * 1e-9
+
+
+class Harness:
+    def __init__(self, heed, isa, threads):
+        line = [heed, "bench", "probe", "--each-line", "--json", "--threads", str(threads)]
+        self.threads = threads
+        self.prober = subprocess.Popen(line + (["--isa", isa] if isa else []), stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True)
+        self.read_shares = []
+        for _ in range(FIRST_PROBES):
+            self.probe()
+
+    def probe(self):
+        print(file=self.prober.stdin, flush=True)
+        probe = json.loads(self.prober.stdout.readline())
+        self.read_shares.append(probe["read_share"])
+        return probe
+
+    def calm(self, repetition):
+        """1 at best; below it where reads fell beside multiply-adds, the peak changed, or the core was taken."""
+        _, on_core, before, after = repetition
+        quiet = sorted(self.read_shares)[int(0.9 * (len(self.read_shares) - 1))]
+        steady = min(before["gflops"], after["gflops"]) / max(before["gflops"], after["gflops"])
+        return min(1, min(before["read_share"], after["read_share"]) / quiet) * steady * on_core
+
+    def repeat(self, call, calls):
+        before = self.probe()
+        waiting_before, start = waiting_seconds(), time.perf_counter()
+        for _ in range(calls):
+            call()
+        seconds = time.perf_counter() - start
+        on_core = max(0, 1 - (waiting_seconds() - waiting_before) / (seconds * self.threads))
+        if self.threads > 1:
+            time.sleep(2e-3)  # a pool that spins gives the cores back
+        return seconds / calls, on_core, before, self.probe()
+
+    def share_of_peak(self, call, flops):
+        call()
+        start = time.perf_counter()
+        call()
+        calls = max(1, round(LEAST_SECONDS / (time.perf_counter() - start)))
+        repetitions, pause = [], FIRST_PAUSE
+        while len(repetitions) < REPETITIONS * MOST_ATTEMPTS:
+            repetitions.append(self.repeat(call, calls))
+            quiet = [each for each in repetitions if self.calm(each) >= BUSY_BELOW]
+            if len(quiet) == REPETITIONS:
+                break
+            if self.calm(repetitions[-1]) < BUSY_BELOW:
+                pause = min(2 * pause, LONGEST_PAUSE)
+                time.sleep(pause)
+            else:
+                pause = FIRST_PAUSE
+        chosen = quiet if len(quiet) == REPETITIONS else sorted(repetitions, key=self.calm)[-REPETITIONS:]
+        return statistics.median(flops * 1e-9 / seconds / ((before["gflops"] + after["gflops"]) / 2)
+                                 for seconds, _, before, after in chosen)
+
+
+class Torch:
+    def __init__(self, threads):
+        import torch
+        torch.set_num_threads(threads)
+        self.torch = torch
+        self.version = torch.__version__.split("+")[0]
+
+    def calls(self, row):
+        """The calls that do a row; the fastest one counts."""
+        return [self.matmul(row) if row["kind"] == "matmul" else self.attention(row)]
+
+    def matmul(self, row):
+        torch = self.torch
+        a, b = torch.randn(row["m"], row["k"]), torch.randn(row["k"], row["n"])
+        c = torch.empty(row["m"], row["n"])
+
+        def call():
+            with torch.inference_mode():
+                torch.matmul(a, b, out=c)
+        return call
+
+    def inputs(self, row):
+        """q, k, v as [B, H, T, D] views of the row's layout."""
+        torch = self.torch
+        batch, t_q, t_k, dim = row["batch"], row["t_q"], row["t_k"], row["dim"]
+        heads, kv_heads = row["heads"], row["kv_heads"]
+        if row["layout"] == "qkv":
+            fused = torch.randn(batch, t_q, heads + 2 * kv_heads, dim)
+            return [part.transpose(1, 2) for part in fused.split([heads, kv_heads, kv_heads], dim=2)]
+        if row["layout"] == "bthd":
+            sizes = [(t_q, heads), (t_k, kv_heads), (t_k, kv_heads)]
+            return [torch.randn(batch, length, count, dim).transpose(1, 2) for length, count in sizes]
+        sizes = [(heads, t_q), (kv_heads, t_k), (kv_heads, t_k)]
+        return [torch.randn(batch, count, length, dim) for count, length in sizes]
+
+    def attention(self, row):
+        torch = self.torch
+        inputs = self.inputs(row)
+        options = {"is_causal": row["mask"] == "causal", "enable_gqa": row["heads"] != row["kv_heads"]}
+        if row["mask"] == "window":
+            distance = torch.arange(row["t_q"])[:, None] - torch.arange(row["t_k"])[None, :]
+            options["attn_mask"] = (distance >= 0) & (distance < row["window"])
+
+        def forward():
+            return torch.nn.functional.scaled_dot_product_attention(*inputs, **options)
+
+        if row["kind"] == "forward":
+            def call():
+                with torch.inference_mode():
+                    forward()
+            return call
+        for tensor in inputs:
+            tensor.requires_grad_()
+        saved = forward()
+        d_out = torch.randn_like(saved)
+        if row["kind"] == "backward":
+            return lambda: torch.autograd.grad(saved, inputs, d_out, retain_graph=True)
+        return lambda: torch.autograd.grad(forward(), inputs, d_out)
+
+
+class OnnxRuntime:
+    def __init__(self, threads):
+        import onnxruntime
+        self.onnxruntime = onnxruntime
+        self.threads = threads
+        self.version = onnxruntime.__version__
+
+    def session(self, model):
+        options = self.onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.inter_op_num_threads = 1
+        return self.onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def bound(self, model, inputs, output_shape):
+        """A call of the model on memory that was given once."""
+        import numpy
+        session = self.session(model)
+        binding = session.io_binding()
+        value = self.onnxruntime.OrtValue.ortvalue_from_numpy
+        for name, array in inputs.items():
+            binding.bind_ortvalue_input(name, value(array))
+        binding.bind_ortvalue_output("y", value(numpy.empty(output_shape, numpy.float32)))
+        return lambda: session.run_with_iobinding(binding)
+
+    def calls(self, row):
+        import onnx_model
+        import numpy
+        random = numpy.random.default_rng(1)
+        normal = lambda *shape: random.standard_normal(shape, numpy.float32)
+        if row["kind"] == "matmul":
+            m, n, k = row["m"], row["n"], row["k"]
+            weight = normal(k, n)
+            model = onnx_model.matmul(m, weight)
+            return [self.bound(model, {"a": normal(m, k)}, (m, n))]
+        plain = row["kind"] == "forward" and row["layout"] == "bhtd" and row["mask"] in ("dense", "causal")
+        if not plain or row["heads"] != row["kv_heads"]:
+            return []
+        batch, heads, length, dim = row["batch"], row["heads"], row["t_q"], row["dim"]
+        q, k, v = (normal(batch, heads, length, dim) for _ in range(3))
+        rows = {"q": q, "k": k, "v": v}
+        # The standard operator on [B, H, T, D], and the contributed one on [B, T, H·D], its own layout.
+        side_by_side = {name: numpy.ascontiguousarray(x.transpose(0, 2, 1, 3)).reshape(batch, length, heads * dim)
+                        for name, x in rows.items()}
+        causal = row["mask"] == "causal"
+        return [self.bound(onnx_model.attention(q.shape, causal), rows, q.shape),
+                self.bound(onnx_model.multi_head_attention(side_by_side["q"].shape, heads, causal), side_by_side,
+                           side_by_side["q"].shape)]
+
+
+def main():
+    name, threads, heed, isa = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    peer = {"torch": Torch, "onnxruntime": OnnxRuntime}[name](threads)
+    harness = Harness(heed, isa, threads)
+    print(json.dumps({"version": peer.version}), flush=True)
+    for line in sys.stdin:
+        row = json.loads(line)
+        flops = row["gflops"] * 1e9 * row["milliseconds"] * 1e-3
+        shares = [harness.share_of_peak(call, flops) for call in peer.calls(row)]
+        print(json.dumps({"of_peak": max(shares)} if shares else {}), flush=True)
+
+
+main()
