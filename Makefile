@@ -8,7 +8,7 @@ run: build
 
 # Builds and runs every test on every instruction set of this machine.
 test: build
-	ctest --preset release --progress
+	ctest --preset release --progress -j $(shell nproc)
 
 # Everything a change has to pass besides the tests: format, lint, layers, sanitizers, package, README.
 check:
