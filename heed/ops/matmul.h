@@ -15,10 +15,7 @@
 namespace heed {
 
 // Steps of k after which the chain of an element restarts.
-#ifndef KC
-#define KC 256
-#endif
-inline constexpr int64_t kBlockDepth = KC;
+inline constexpr int64_t kBlockDepth = 256;
 
 enum class Activation {
   none,

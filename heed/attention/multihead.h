@@ -1,0 +1,80 @@
+// Multi-head attention with its projections: y = concat(heads) W_Oᵀ, forward and backward.
+//
+//     q = query W_Qᵀ + b_Q,  k = key W_Kᵀ + b_K,  v = value W_Vᵀ + b_V,  y = attention(q, k, v) W_Oᵀ + b_O
+//
+// Weights lie as PyTorch has them, [outputs, inputs]. Seven sizes are independent: the widths Cq, Ck and Cv of the
+// inputs, Dk, Dv, H/Hkv, and the width C_out of the output. Self and cross attention differ in what is passed.
+//
+// When query, key and value are one tensor and their weights follow each other in one matrix (in_proj_weight), the three
+// projections are one product, which attention reads in place. Heads are written side by side: there is no pass that
+// splits, transposes or concatenates.
+#pragma once
+
+#include <optional>
+
+#include "heed/attention/attention.h"
+#include "heed/core/tensor.h"
+
+namespace heed {
+
+struct MultiHeadInputs {
+  View<const float, 3> query;  // [B, Tq, Cq]
+  View<const float, 3> key;    // [B, Tk, Ck]
+  View<const float, 3> value;  // [B, Tk, Cv]
+
+  static MultiHeadInputs self(View<const float, 3> x) { return {x, x, x}; }
+  static MultiHeadInputs cross(View<const float, 3> x, View<const float, 3> context) { return {x, context, context}; }
+};
+
+// Parameters, or their gradients. A null bias is no bias; a null `out` stops at the concatenated heads.
+template <class T>
+struct MultiHeadParameters {
+  View<T, 2> q;    // [H·Dk, Cq]
+  View<T, 2> k;    // [Hkv·Dk, Ck]
+  View<T, 2> v;    // [Hkv·Dv, Cv]
+  View<T, 2> out;  // [C_out, H·Dv]
+  View<T, 1> q_bias, k_bias, v_bias, out_bias;
+
+  operator MultiHeadParameters<const T>() const { return {q, k, v, out, q_bias, k_bias, v_bias, out_bias}; }
+};
+
+struct MultiHeadOptions {
+  int64_t heads = 1;
+  int64_t kv_heads = 0;            // 0: as many as heads
+  Mask mask;                       // nothing hidden
+  std::optional<float> scale;      // 1/√Dk unless given
+  Workspace* workspace = nullptr;  // the caller's scratch memory
+};
+
+// What forward keeps for backward and for looking inside. Its memory is kept from call to call.
+struct MultiHeadState {
+  Tensor projections[3];      // q, k and v: [B, T, H·D] each, or all side by side in the first
+  Tensor concat;              // [B, Tq, H·Dv]: the heads side by side
+  Tensor reference, sum;      // [B, H, Tq], see RowStates
+  AttentionInputs attention;  // q, k and v as attention sees them, in `projections`
+  bool fused = false;         // one product made q, k and v
+  Tensor d_projections[3];    // backward's own: as projections
+  Tensor d_concat;            // and as concat
+
+  MultiHeadState() = default;
+  MultiHeadState(const MultiHeadState&) = delete;  // `attention` points into it
+  MultiHeadState& operator=(const MultiHeadState&) = delete;
+};
+
+// y: [B, Tq, C_out], or [B, Tq, H·Dv] without W_O.
+void multihead_forward(const MultiHeadInputs& inputs, const MultiHeadParameters<const float>& parameters,
+                       const MultiHeadOptions& options, MultiHeadState& state, View<float, 3> y);
+
+// Gradients to write; null views are not computed. Where query, key or value are one tensor give one view for them: it
+// receives the sum.
+struct MultiHeadGradients {
+  View<float, 3> query, key, value;
+  MultiHeadParameters<float> parameters;
+};
+
+// After multihead_forward with the same inputs, parameters and options.
+void multihead_backward(const MultiHeadInputs& inputs, const MultiHeadParameters<const float>& parameters,
+                        const MultiHeadOptions& options, MultiHeadState& state, View<const float, 3> d_y,
+                        const MultiHeadGradients& gradients);
+
+}  // namespace heed

@@ -1,0 +1,325 @@
+// The layer around attention: projections, concatenated heads, W_O, and every gradient.
+#include "heed/attention/multihead.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <complex>
+#include <vector>
+
+#include "heed/attention/reference.h"
+#include "heed/core/rng.h"
+#include "heed/parallel/parallel_for.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/every_isa.h"
+
+namespace heed::test {
+namespace {
+
+struct LayerSizes {
+  int64_t batch = 2, t_q = 5, t_k = 7, c_q = 6, c_k = 4, c_v = 3, heads = 4, kv_heads = 2, d_k = 3, d_v = 2, c_out = 5;
+  bool self = false;  // one input for all three; needs t_q == t_k and equal widths
+  bool biases = true;
+  bool w_o = true;
+
+  int64_t rows(int i) const { return i == 0 ? heads * d_k : i == 1 ? kv_heads * d_k : kv_heads * d_v; }
+  int64_t inputs(int i) const { return i == 0 ? c_q : i == 1 ? c_k : c_v; }
+  int64_t out() const { return w_o ? c_out : heads * d_v; }
+};
+
+Tensor normal(std::vector<int64_t> shape, uint64_t seed, float deviation = 1.0F) {
+  Tensor tensor(std::move(shape));
+  Rng(seed).fill_normal(tensor.values(), deviation);
+  return tensor;
+}
+
+// A layer with its data. in_proj holds W_Q, W_K and W_V one after the other where the widths are equal.
+struct Layer {
+  explicit Layer(const LayerSizes& sizes) : s(sizes) {
+    for (int i = 0; i < 3; ++i) {
+      const bool first = i == 0;
+      x[i] = normal({s.batch, first ? s.t_q : s.t_k, s.inputs(i)}, 10 + static_cast<uint64_t>(i));
+    }
+    if (s.self) x[1] = x[2] = x[0];
+    weight = normal({s.rows(0) * s.c_q + s.rows(1) * s.c_k + s.rows(2) * s.c_v}, 20, 0.5F);
+    bias = normal({s.rows(0) + s.rows(1) + s.rows(2)}, 21, 0.5F);
+    w_out = normal({s.c_out, s.heads * s.d_v}, 22, 0.5F);
+    out_bias = normal({s.c_out}, 23, 0.5F);
+    d_y = normal({s.batch, s.t_q, s.out()}, 24);
+    y = Tensor({s.batch, s.t_q, s.out()});
+    d_weight = Tensor(weight.shape());
+    d_bias = Tensor(bias.shape());
+    d_w_out = Tensor(w_out.shape());
+    d_out_bias = Tensor(out_bias.shape());
+    for (int i = 0; i < 3; ++i) d_x[i] = Tensor(x[i].shape());
+    options.heads = s.heads;
+    options.kv_heads = s.kv_heads;
+  }
+
+  template <class T, class Source>
+  MultiHeadParameters<T> parameters(Source& w, Source& b, Source& wo, Source& bo) {
+    MultiHeadParameters<T> p;
+    T* at = w.values().data();
+    T* bias_at = b.values().data();
+    View<T, 2>* weights[3] = {&p.q, &p.k, &p.v};
+    View<T, 1>* biases[3] = {&p.q_bias, &p.k_bias, &p.v_bias};
+    for (int i = 0; i < 3; ++i) {
+      *weights[i] = {at, {s.rows(i), s.inputs(i)}};
+      if (s.biases) *biases[i] = {bias_at, {s.rows(i)}};
+      at += s.rows(i) * s.inputs(i);
+      bias_at += s.rows(i);
+    }
+    if (s.w_o) p.out = wo.template view<2>();
+    if (s.w_o && s.biases) p.out_bias = bo.template view<1>();
+    return p;
+  }
+
+  MultiHeadInputs inputs() {
+    if (s.self) return MultiHeadInputs::self(x[0].view<3>());
+    return {x[0].view<3>(), x[1].view<3>(), x[2].view<3>()};
+  }
+
+  void run() {
+    const MultiHeadParameters<const float> p = parameters<float>(weight, bias, w_out, out_bias);
+    multihead_forward(inputs(), p, options, state, y.view<3>());
+    MultiHeadGradients g;
+    g.query = d_x[0].view<3>();
+    g.key = d_x[s.self ? 0 : 1].view<3>();
+    g.value = d_x[s.self ? 0 : 2].view<3>();
+    g.parameters = parameters<float>(d_weight, d_bias, d_w_out, d_out_bias);
+    multihead_backward(inputs(), p, options, state, d_y.view<3>(), g);
+  }
+
+  LayerSizes s;
+  Tensor x[3], weight, bias, w_out, out_bias, d_y, y;
+  Tensor d_x[3], d_weight, d_bias, d_w_out, d_out_bias;
+  MultiHeadOptions options;
+  MultiHeadState state;
+};
+
+using Complex = std::complex<double>;
+
+// The whole layer in plain maths, from flat copies of the layer's tensors; returns Σ y · d_y.
+struct PlainLayer {
+  explicit PlainLayer(const Layer& layer) : layer_(layer) {
+    for (int i = 0; i < 3; ++i) x[i] = copy(layer.x[i]);
+    weight = copy(layer.weight);
+    bias = copy(layer.bias);
+    w_out = copy(layer.w_out);
+    out_bias = copy(layer.out_bias);
+  }
+
+  static std::vector<Complex> copy(const Tensor& tensor) { return {tensor.values().begin(), tensor.values().end()}; }
+
+  std::vector<Complex> forward() const {
+    const LayerSizes& s = layer_.s;
+    std::vector<Complex> projected[3];
+    size_t weight_at = 0;
+    size_t bias_at = 0;
+    for (int i = 0; i < 3; ++i) {
+      const auto inputs = static_cast<size_t>(s.inputs(i));
+      const std::vector<Complex>& from = x[s.self ? 0 : i];
+      for (size_t token = 0; token < from.size() / inputs; ++token) {
+        for (size_t row = 0; row < static_cast<size_t>(s.rows(i)); ++row) {
+          Complex sum = s.biases ? bias[bias_at + row] : Complex{};
+          for (size_t c = 0; c < inputs; ++c) sum += from[token * inputs + c] * weight[weight_at + row * inputs + c];
+          projected[i].push_back(sum);
+        }
+      }
+      weight_at += static_cast<size_t>(s.rows(i)) * inputs;
+      bias_at += static_cast<size_t>(s.rows(i));
+    }
+    const Shape<4> shapes[3] = {
+        {s.batch, s.t_q, s.heads, s.d_k}, {s.batch, s.t_k, s.kv_heads, s.d_k}, {s.batch, s.t_k, s.kv_heads, s.d_v}};
+    std::vector<Complex> heads(static_cast<size_t>(s.batch * s.t_q * s.heads * s.d_v));
+    reference::Inputs<Complex> in{{projected[0].data(), shapes[0]},
+                                  {projected[1].data(), shapes[1]},
+                                  {projected[2].data(), shapes[2]},
+                                  layer_.options.mask,
+                                  Complex(1.0 / std::sqrt(static_cast<double>(s.d_k)))};
+    reference::forward<Complex>(in, {heads.data(), {s.batch, s.t_q, s.heads, s.d_v}});
+    if (!s.w_o) return heads;
+    std::vector<Complex> y;
+    const auto width = static_cast<size_t>(s.heads * s.d_v);
+    for (size_t token = 0; token < heads.size() / width; ++token) {
+      for (size_t row = 0; row < static_cast<size_t>(s.c_out); ++row) {
+        Complex sum = s.biases ? out_bias[row] : Complex{};
+        for (size_t c = 0; c < width; ++c) sum += heads[token * width + c] * w_out[row * width + c];
+        y.push_back(sum);
+      }
+    }
+    return y;
+  }
+
+  Complex loss() const {
+    const std::vector<Complex> y = forward();
+    Complex sum{};
+    for (size_t i = 0; i < y.size(); ++i) sum += y[i] * static_cast<double>(layer_.d_y.values()[i]);
+    return sum;
+  }
+
+  // ∂loss/∂values by complex steps.
+  std::vector<double> gradient(std::vector<Complex>& values) {
+    std::vector<double> result;
+    for (Complex& value : values) {
+      const Complex before = value;
+      value += Complex(0.0, 1e-30);
+      result.push_back(loss().imag() / 1e-30);
+      value = before;
+    }
+    return result;
+  }
+
+  std::vector<Complex> x[3], weight, bias, w_out, out_bias;
+
+ private:
+  const Layer& layer_;
+};
+
+std::vector<float> floats(const Tensor& tensor) { return {tensor.values().begin(), tensor.values().end()}; }
+
+void expect_right(const LayerSizes& sizes, const Mask& mask) {
+  Layer layer(sizes);
+  layer.options.mask = mask;
+  PlainLayer plain(layer);
+  std::vector<double> y;
+  for (const Complex& value : plain.forward()) y.push_back(value.real());
+  const std::vector<double> d_weight = plain.gradient(plain.weight);
+  const std::vector<double> d_bias = plain.gradient(plain.bias);
+  const std::vector<double> d_w_out = plain.gradient(plain.w_out);
+  const std::vector<double> d_out_bias = plain.gradient(plain.out_bias);
+  std::vector<double> d_x[3];
+  for (int i = 0; i < (sizes.self ? 1 : 3); ++i) d_x[i] = plain.gradient(plain.x[i]);
+  on_every_isa([&] {
+    layer.run();
+    EXPECT_LE(relative_error(floats(layer.y), y), 2e-6);
+    EXPECT_LE(relative_error(floats(layer.d_weight), d_weight), 1e-5);
+    if (sizes.biases) {
+      EXPECT_LE(relative_error(floats(layer.d_bias), d_bias, 1.0), 1e-5);
+    }
+    if (sizes.w_o) {
+      EXPECT_LE(relative_error(floats(layer.d_w_out), d_w_out), 1e-5);
+    }
+    if (sizes.w_o && sizes.biases) {
+      EXPECT_LE(relative_error(floats(layer.d_out_bias), d_out_bias), 1e-5);
+    }
+    for (int i = 0; i < (sizes.self ? 1 : 3); ++i) EXPECT_LE(relative_error(floats(layer.d_x[i]), d_x[i]), 1e-5);
+  });
+}
+
+LayerSizes self_sizes() {
+  LayerSizes sizes;
+  sizes.self = true;
+  sizes.t_k = sizes.t_q;
+  sizes.c_k = sizes.c_v = sizes.c_q;
+  return sizes;
+}
+
+TEST(MultiHead, SevenIndependentSizesAndEveryGradientAgainstComplexSteps) { expect_right({}, Mask()); }
+
+TEST(MultiHead, MaskedCrossAttention) { expect_right({}, Mask::causal(QueryPositions::bottom_right())); }
+
+TEST(MultiHead, SelfAttentionThroughOneProjection) {
+  expect_right(self_sizes(), Mask::causal());
+  Layer layer(self_sizes());
+  layer.run();
+  EXPECT_TRUE(layer.state.fused);
+}
+
+TEST(MultiHead, WithoutBiasesAndWithoutOutputProjection) {
+  LayerSizes sizes = self_sizes();
+  sizes.biases = false;
+  expect_right(sizes, Mask());
+  sizes.w_o = false;
+  expect_right(sizes, Mask());
+}
+
+TEST(MultiHead, FusedAndSeparateProjectionsHaveTheSameBits) {
+  LayerSizes sizes = self_sizes();
+  Layer fused(sizes);
+  fused.run();
+  sizes.self = false;
+  Layer apart(sizes);
+  apart.x[1] = apart.x[2] = apart.x[0] = fused.x[0];
+  apart.run();
+  EXPECT_FALSE(apart.state.fused);
+  EXPECT_TRUE(same_bits(floats(fused.y), floats(apart.y)));
+  EXPECT_TRUE(same_bits(floats(fused.d_weight), floats(apart.d_weight)));
+  EXPECT_TRUE(same_bits(floats(fused.d_bias), floats(apart.d_bias)));
+}
+
+TEST(MultiHead, SameBitsForAnyThreadsAndBatchMates) {
+  LayerSizes sizes = self_sizes();
+  sizes.t_q = sizes.t_k = 70;
+  sizes.c_q = sizes.c_k = sizes.c_v = 48;
+  sizes.d_k = sizes.d_v = 16;
+  on_every_isa([&] {
+    Layer layer(sizes);
+    set_threads(1);
+    layer.run();
+    const std::vector<float> y = floats(layer.y);
+    const std::vector<float> d_x = floats(layer.d_x[0]);
+    const std::vector<float> d_weight = floats(layer.d_weight);
+    set_threads(3);
+    layer.run();
+    EXPECT_TRUE(same_bits(y, floats(layer.y)));
+    EXPECT_TRUE(same_bits(d_x, floats(layer.d_x[0])));
+    EXPECT_TRUE(same_bits(d_weight, floats(layer.d_weight)));
+    // The first item alone.
+    LayerSizes one = sizes;
+    one.batch = 1;
+    Layer alone(one);
+    alone.run();
+    EXPECT_TRUE(same_bits(floats(alone.y), {y.begin(), y.begin() + alone.y.count()}));
+  });
+  set_threads(1);
+}
+
+// The notes' self attention, weights transposed as PyTorch has them; exact values of float64, to 4 places.
+TEST(MultiHead, TheWorkedExampleSelf) {
+  const float w[4][9] = {{-0.35F, 0.36F, -0.51F, 0.51F, -0.47F, -0.14F, 0.50F, -0.29F, -0.56F},
+                         {-0.49F, -0.44F, 0.07F, -0.68F, -0.46F, -0.10F, 0.18F, 0.18F, 0.44F},
+                         {-0.41F, -0.40F, -0.55F, 0.39F, -0.07F, -0.13F, -0.65F, -0.34F, -0.29F},
+                         {-0.36F, 0.27F, -0.05F, -0.08F, 0.05F, -0.28F, 0.32F, 0.15F, 0.05F}};
+  const float x[6] = {-0.1F, 0.1F, 0.3F, 0.4F, -1.1F, -0.3F};
+  const double expected[6] = {-0.0290, -0.0273, 0.0634, -0.0253, -0.0244, 0.0562};
+  MultiHeadParameters<const float> p;
+  p.q = {w[0], {3, 3}};
+  p.k = {w[1], {3, 3}};
+  p.v = {w[2], {3, 3}};
+  p.out = {w[3], {3, 3}};
+  MultiHeadState state;
+  Tensor y({1, 2, 3});
+  multihead_forward(MultiHeadInputs::self({x, {1, 2, 3}}), p, {}, state, y.view<3>());
+  for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(y.values()[i], expected[i], 0.5e-4);
+}
+
+TEST(MultiHead, SizesThatDoNotFitAreRefused) {
+  Layer layer(self_sizes());
+  const MultiHeadParameters<const float> p =
+      layer.parameters<float>(layer.weight, layer.bias, layer.w_out, layer.out_bias);
+  const auto refused = [&](MultiHeadParameters<const float> bad, MultiHeadOptions options, const std::string& rule) {
+    try {
+      multihead_forward(layer.inputs(), bad, options, layer.state, layer.y.view<3>());
+      ADD_FAILURE() << "not refused: " << rule;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(rule), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find("multihead_forward"), 0U) << error.what();
+    }
+  };
+  MultiHeadOptions options = layer.options;
+  options.kv_heads = 3;
+  refused(p, options, "must be a multiple");
+  MultiHeadParameters<const float> bad = p;
+  bad.k = bad.k.slice(0, 0, 5);
+  refused(bad, layer.options, "W_K");
+  bad = p;
+  bad.out = bad.out.slice(1, 0, 3);
+  refused(bad, layer.options, "W_O");
+  bad = p;
+  bad.q_bias = bad.q_bias.slice(0, 0, 2);
+  refused(bad, layer.options, "q_bias");
+}
+
+}  // namespace
+}  // namespace heed::test
