@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "bench/attention_bench.h"
+#include "bench/matmul_bench.h"
 #include "bench/probe.h"
 #include "cli/command_line.h"
 #include "cli/subcommands.h"
@@ -131,6 +132,26 @@ void run_attention(const BenchFlags& flags, Streams streams) {
   report->finish();
 }
 
+void run_matmul(const BenchFlags& flags, Streams streams) {
+  check_flags(flags);
+  const std::string command = "heed bench matmul";
+  if (flags.list) return list(bench::matmul_cases(), flags.selection, command, streams.out);
+  const auto cases = selected(bench::matmul_cases(), flags.selection, command);
+  use_isa(flags.isa);
+  bench::MatmulBenchOptions options;
+  options.threads = flags.threads.value_or(1);
+  options.all_threads = flags.threads.value_or(threads());
+  options.harness = harness_options(flags);
+  options.openblas = bench::OpenBlas::load();
+  if (!options.openblas) {
+    streams.err << "heed: warning: OpenBLAS (libopenblas.so.0) is not here; rows are not compared with it\n"
+                << "  hint: Debian and Ubuntu have it in the package libopenblas0\n";
+  }
+  const auto report = make_report(flags.json, streams.out);
+  bench::bench_matmul(cases, options, *report);
+  report->finish();
+}
+
 struct ProbeFlags {
   std::optional<int> threads;
   std::string isa;
@@ -177,6 +198,10 @@ void add_bench(CLI::App& app, Streams streams, std::function<void()>& action) {
   const auto attention_flags = std::make_shared<BenchFlags>();
   add_flags(*attention, *attention_flags);
   attention->callback([=, &action] { action = [=] { run_attention(*attention_flags, streams); }; });
+  CLI::App* matmul = bench->add_subcommand("matmul", "matrix products, beside OpenBLAS");
+  const auto matmul_flags = std::make_shared<BenchFlags>();
+  add_flags(*matmul, *matmul_flags);
+  matmul->callback([=, &action] { action = [=] { run_matmul(*matmul_flags, streams); }; });
   add_probe(*bench, streams, action);
 }
 

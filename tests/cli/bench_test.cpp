@@ -78,7 +78,7 @@ TEST(BenchCommand, RefusesAnInstructionSetThatIsNotHere) {
 
 TEST(BenchCommand, RefusesThreadsBelowOne) {
   expect_usage_error({"bench", "attention", "--threads", "0"}, "--threads is 0", "give 1 to 1024");
-  expect_usage_error({"bench", "attention", "--threads", "-3"}, "--threads is -3", "give 1 to 1024");
+  expect_usage_error({"bench", "matmul", "--threads", "-3"}, "--threads is -3", "give 1 to 1024");
   expect_usage_error({"bench", "probe", "--threads=2000"}, "--threads is 2000", "give 1 to 1024");
   EXPECT_EQ(heed({"bench", "attention", "--threads", "many"}).exit, kUsage);
 }
@@ -91,8 +91,8 @@ TEST(BenchCommand, RefusesRepetitionsBelowOne) {
 TEST(BenchCommand, RefusesUnknownCasesAndSelectionsOfNothing) {
   expect_usage_error({"bench", "attention", "--case", "backwards"}, "unknown case 'backwards'",
                      "did you mean 'backward'? heed bench attention --list shows them all");
-  expect_usage_error({"bench", "attention", "--case", "nothing-like-it"}, "unknown case 'nothing-like-it'",
-                     "heed bench attention --list shows them all");
+  expect_usage_error({"bench", "matmul", "--case", "nothing-like-it"}, "unknown case 'nothing-like-it'",
+                     "heed bench matmul --list shows them all");
   expect_usage_error({"bench", "attention", "--rows-matching", "zzz"}, "no row has 'zzz' in its name",
                      "heed bench attention --list shows them all");
 }
@@ -148,6 +148,18 @@ TEST(BenchCommand, JsonIsOneDocumentWithTheRowsAskedFor) {
   EXPECT_EQ(row["threads"], 1);
   EXPECT_EQ(row["repetitions"], 1);
   for (const char* name : {"milliseconds", "gflops", "peak_gflops", "of_peak"}) EXPECT_GT(row[name], 0.0) << name;
+}
+
+TEST(BenchCommand, MatmulRowsHaveTheirSizes) {
+  const Result result = heed({"bench", "matmul", "--json", "--repetitions", "1", "--case", "matmul-64x64x64-packed"});
+  EXPECT_EQ(result.exit, kOk) << result.err;
+  const Json row = Json::parse(result.out)["rows"][0];
+  EXPECT_EQ(row["kind"], "matmul");
+  for (const char* name : {"m", "n", "k"}) EXPECT_EQ(row[name], 64) << name;
+  EXPECT_EQ(row["packed"], true);
+  EXPECT_GT(row["of_peak"], 0.0);
+  // Without OpenBLAS on the machine the column is empty, and standard error says so.
+  EXPECT_EQ(row.contains("of_openblas"), result.err.empty()) << result.err;
 }
 
 TEST(BenchCommand, TextHasALineARow) {

@@ -46,7 +46,7 @@ def cores_for(threads):
 def heed_rows(arguments):
     """Pairs of a bench command and a row name. Matrix products are given packed weights where they are skinny."""
     rows = []
-    for command in ("attention",):
+    for command in ("attention", "matmul"):
         listing = [str(arguments.heed), "bench", command, "--list"] + ["--quick"] * arguments.quick
         lines = subprocess.run(listing, check=True, text=True, capture_output=True).stdout.splitlines()
         for group, name in (line.split() for line in lines):
