@@ -19,8 +19,12 @@ target_sources(
       heed/core/workspace.h
       heed/parallel/parallel_for.h
       heed/simd/isa.h
+      heed/ops/matmul.h
+      heed/ops/packed_matrix.h
+      heed/ops/panels.h
       heed/attention/attention.h
       heed/attention/mask.h
+      heed/attention/multihead.h
       heed/attention/reference.h)
 
 set(heed_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heed)

@@ -5,9 +5,9 @@
 // Weights lie as PyTorch has them, [outputs, inputs]. Seven sizes are independent: the widths Cq, Ck and Cv of the
 // inputs, Dk, Dv, H/Hkv, and the width C_out of the output. Self and cross attention differ in what is passed.
 //
-// When query, key and value are one tensor and their weights follow each other in one matrix (in_proj_weight), the three
-// projections are one product, which attention reads in place. Heads are written side by side: there is no pass that
-// splits, transposes or concatenates.
+// When query, key and value are one tensor and their weights follow each other in one matrix (in_proj_weight), the
+// three projections are one product, which attention reads in place. Heads are written side by side: there is no pass
+// that splits, transposes or concatenates.
 #pragma once
 
 #include <optional>

@@ -195,7 +195,8 @@ TEST_F(BadInput, DocumentsOutOfOrderAreRefusedWhenTheMaskIsMade) {
   expect_error("Mask::documents", make({0, 4, 4}), {"out of order", "4 comes after 4"});
   expect_error("Mask::documents", make({1, 4}), {"[1, 4]", "must begin with 0"});
   expect_error("Mask::documents", make({}), {"must begin with 0"});
-  expect_error("Mask::documents", [] { Mask::documents_by_item(std::vector<std::vector<int64_t>>{}); }, {"no list of starts"});
+  expect_error("Mask::documents", [] { Mask::documents_by_item(std::vector<std::vector<int64_t>>{}); },
+               {"no list of starts"});
 }
 
 TEST_F(BadInput, AWindowOfNegativeWidthIsRefusedWhenTheMaskIsMade) {
