@@ -135,21 +135,29 @@ void project(View<const float, 3> a, View<const float, 2> weight, View<const flo
   matmul(tokens(a), weight.transposed(), tokens(c), options);
 }
 
+// Where the gradients of a projection go; null views are not computed.
+struct ProjectionGradients {
+  View<float, 3> input;
+  bool add_to_input = false;
+  View<float, 2> weight;
+  View<float, 1> bias;
+};
+
 // The gradients of c = a · weightᵀ + bias: d_a (+)= d_c · weight, d_weight = d_cᵀ · a, d_bias = Σ_tokens d_c.
-void project_backward(View<const float, 3> a, View<const float, 2> weight, View<const float, 3> d_c, View<float, 3> d_a,
-                      bool add_to_d_a, View<float, 2> d_weight, View<float, 1> d_bias, Workspace* workspace) {
+void project_backward(View<const float, 3> a, View<const float, 2> weight, View<const float, 3> d_c,
+                      const ProjectionGradients& gradients, Workspace* workspace) {
   MatmulOptions options;
   options.workspace = workspace;
   const View<const float, 2> d_rows = tokens(d_c);
-  if (d_weight.data() != nullptr) matmul(d_rows.transposed(), tokens(a), d_weight, options);
-  if (d_bias.data() != nullptr) {
-    for (int64_t n = 0; n < d_rows.size(1); ++n) d_bias(n) = 0.0F;
+  if (gradients.weight.data() != nullptr) matmul(d_rows.transposed(), tokens(a), gradients.weight, options);
+  if (gradients.bias.data() != nullptr) {
+    for (int64_t n = 0; n < d_rows.size(1); ++n) gradients.bias(n) = 0.0F;
     for (int64_t t = 0; t < d_rows.size(0); ++t) {
-      for (int64_t n = 0; n < d_rows.size(1); ++n) d_bias(n) += d_rows(t, n);
+      for (int64_t n = 0; n < d_rows.size(1); ++n) gradients.bias(n) += d_rows(t, n);
     }
   }
-  options.accumulate = add_to_d_a;
-  if (d_a.data() != nullptr) matmul(d_rows, weight, tokens(d_a), options);
+  options.accumulate = gradients.add_to_input;
+  if (gradients.input.data() != nullptr) matmul(d_rows, weight, tokens(gradients.input), options);
 }
 
 template <int N>
@@ -224,7 +232,7 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   View<const float, 3> d_concat = d_y;
   if (p.out.data() != nullptr) {
     const View<float, 3> made = shaped(state.d_concat, s.batch, s.t_q, s.heads * s.d_v);
-    project_backward(concat, p.out, d_y, made, false, d_p.out, d_p.out_bias, workspace);
+    project_backward(concat, p.out, d_y, {made, false, d_p.out, d_p.out_bias}, workspace);
     d_concat = made;
   }
   const Projections d_made = projections(state.d_projections, state.fused, s);
@@ -239,8 +247,8 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   if (state.fused && one_gradient && follows(d_p.q, d_p.k) && follows(d_p.k, d_p.v) &&
       follows(d_p.q_bias, d_p.k_bias) && follows(d_p.k_bias, d_p.v_bias)) {
     const View<const float, 2> weight = all_rows(p);
-    return project_backward(in.query, weight, d_made.rows[0], gradients.query, false, all_rows(d_p),
-                            all_biases(d_p, weight.size(0)), workspace);
+    return project_backward(in.query, weight, d_made.rows[0],
+                            {gradients.query, false, all_rows(d_p), all_biases(d_p, weight.size(0))}, workspace);
   }
   const auto rows_of = [](View<float, 4> heads) {
     return View<const float, 3>(heads.data(), {heads.size(0), heads.size(1), heads.size(2) * heads.size(3)},
@@ -250,9 +258,10 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   const bool key_adds = gradients.key.data() != nullptr && gradients.key.data() == gradients.query.data();
   const bool value_adds = gradients.value.data() != nullptr && (gradients.value.data() == gradients.query.data() ||
                                                                 gradients.value.data() == gradients.key.data());
-  project_backward(in.query, p.q, rows_of(d_made.heads[0]), gradients.query, false, d_p.q, d_p.q_bias, workspace);
-  project_backward(in.key, p.k, rows_of(d_made.heads[1]), gradients.key, key_adds, d_p.k, d_p.k_bias, workspace);
-  project_backward(in.value, p.v, rows_of(d_made.heads[2]), gradients.value, value_adds, d_p.v, d_p.v_bias, workspace);
+  project_backward(in.query, p.q, rows_of(d_made.heads[0]), {gradients.query, false, d_p.q, d_p.q_bias}, workspace);
+  project_backward(in.key, p.k, rows_of(d_made.heads[1]), {gradients.key, key_adds, d_p.k, d_p.k_bias}, workspace);
+  project_backward(in.value, p.v, rows_of(d_made.heads[2]), {gradients.value, value_adds, d_p.v, d_p.v_bias},
+                   workspace);
 }
 
 }  // namespace heed
