@@ -22,12 +22,8 @@ target_sources(
       heed/ops/matmul.h
       heed/ops/packed_matrix.h
       heed/ops/panels.h
-      heed/ops/matmul.h
-      heed/ops/packed_matrix.h
-      heed/ops/panels.h
       heed/attention/attention.h
       heed/attention/mask.h
-      heed/attention/multihead.h
       heed/attention/multihead.h
       heed/attention/reference.h)
 
