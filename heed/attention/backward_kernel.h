@@ -9,7 +9,7 @@
 namespace heed {
 
 // Keys of a block are counted from the segment's first key. d_q sums over keys block by block, in order, so this is
-// part of the order of arithmetic. Tiles from 48 × 64 to 192 × 256 (queries × keys) are equally fast.
+// part of the order of arithmetic.
 inline constexpr int64_t kBlockKeys = 192;
 inline constexpr int64_t kTileQueries = 96;
 

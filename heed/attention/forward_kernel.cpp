@@ -55,8 +55,8 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
     panel.suspect = take(kWidth);
     q += panel.rows;
   }
-  // Rows of k or v that do not follow each other share few sets of the L1 cache. Copying a piece once for all panels
-  // costs 1 %, reading it in place 2 to 13 %; two panels would not earn it back.
+  // Rows of k or v that do not follow each other share few sets of the L1 cache, so a piece is copied once for all
+  // panels; one or two panels would not earn it back.
   copy_rows_ = panels_ > 2;
   if (next != nullptr) prefetch(*next);
 }

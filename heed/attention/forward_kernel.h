@@ -7,11 +7,11 @@
 namespace heed {
 
 // The keys of a segment come in pieces of this many keys, counted from the segment's first key. It is part of the
-// order of arithmetic (README.md), so it is one constant for every path. 128 keys × 48 queries of weights are 24 KiB:
-// they stay in L1. 96 to 256 are equally fast, 64 is 3 % slower.
+// order of arithmetic (README.md), so it is one constant for every path. 128 keys × 64 queries of weights are 32 KiB:
+// they stay near.
 inline constexpr int64_t kPieceKeys = 128;
 
-// Queries of one task: four panels of 48 read each piece of k and v while it is in the cache.
+// Queries of one task: several panels read each piece of k and v while it is in the cache.
 inline constexpr int64_t kBlockQueries = 192;
 
 // A piece's sum of 2^score must lie in [kLeastSum, kMostSum] for the reference 0; else the piece's true maximum is the
