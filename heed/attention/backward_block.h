@@ -71,7 +71,7 @@ class BackwardBlock {
   float* k_copy_;                     // [kBlockKeys][width_k]
   float* q_scaled_;                   // [kTileQueries][width_k], times scale · log2 e
   float* q_copy_;                     // [kTileQueries][width_k]
-  const float* q_rows_ = nullptr;     // q_copy_, or q itself where its rows follow each other
+  const float* q_rows_ = nullptr;     // q_copy_, or q itself where its rows are whole vectors that follow each other
   float* d_o_rows_;                   // [kTileQueries][width_v]: d_out / sum
   float* p_;                          // [kTileQueries][kBlockKeys]
   float* ds_;                         // [kTileQueries][kBlockKeys]

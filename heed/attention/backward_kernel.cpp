@@ -159,7 +159,7 @@ bool BackwardBlock::load_rows(const QueryTile& tile) {
   const bool q_finite = copy_rows(
       q_from, q.stride(1), tile.rows, d_k_, [=](int64_t) { return factor; }, q_scaled_, width_k_);
   q_rows_ = q_from;
-  if (q.stride(1) != width_k_) {
+  if (q.stride(1) != width_k_ || d_k_ != width_k_) {
     copy_rows(
         q_from, q.stride(1), tile.rows, d_k_, [](int64_t) { return 1.0F; }, q_copy_, width_k_);
     q_rows_ = q_copy_;
