@@ -184,8 +184,8 @@ TEST_F(ParallelFor, WritesOfBodiesAreSeenByTheCaller) {
   for (size_t task = 0; task < plain.size(); ++task) ASSERT_EQ(plain[task], static_cast<int64_t>(task) * 1275);
 }
 
-// The thread sanitizer cannot follow threads that a forked child starts.
-#if !defined(__SANITIZE_THREAD__)
+// The sanitizers cannot follow threads that a forked child starts.
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 TEST_F(ParallelFor, WorksInAForkedChild) {
   count_runs(16);
   const pid_t child = fork();
