@@ -17,9 +17,9 @@ constexpr const char* kName = "matmul";
 template <class T, int N>
 void check_view(const char* name, const View<T, N>& view) {
   for (const int64_t size : view.shape()) {
-    check(size >= 0, kName, name, " has shape ", to_text(view.shape()), "; sizes are not negative");
+    check(size >= 0, kName, name, " has shape ", view.shape(), "; sizes are not negative");
   }
-  check(view.data() || view.count() == 0, kName, name, " of shape ", to_text(view.shape()), " is null");
+  check(view.data() || view.count() == 0, kName, name, " of shape ", view.shape(), " is null");
 }
 
 // Whether index pairs of two dimensions can reach the same element: i · s = j · t with 0 < |i| < m and 0 < |j| < n, or
@@ -36,31 +36,30 @@ void check_output(const View<float, N>& c, const void* a, const void* b) {
   if (c.count() == 0) return;
   for (int i = 0; i < N; ++i) {
     for (int j = i + 1; j < N; ++j) {
-      check(!strides_overlap(c.size(i), c.stride(i), c.size(j), c.stride(j)), kName, "c of shape ", to_text(c.shape()),
-            " has strides ", to_text(c.strides()), ", which write an element twice; give it memory of its own");
+      check(!strides_overlap(c.size(i), c.stride(i), c.size(j), c.stride(j)), kName, "c of shape ", c.shape(),
+            " has strides ", c.strides(), ", which write an element twice; give it memory of its own");
     }
   }
-  check(c.data() != a && c.data() != b, kName, "c of shape ", to_text(c.shape()),
+  check(c.data() != a && c.data() != b, kName, "c of shape ", c.shape(),
         " begins where a factor does; a product is not computed in place, give c memory of its own");
 }
 
 // Of rank 2, or the items of a batch.
 void check_shapes(const Shape<2>& a, const Shape<2>& b, const Shape<2>& c) {
-  check(a[1] == b[0], kName, "a is ", to_text(a), " and b ", to_text(b), "; the columns of a must be the rows of b");
-  check(c[0] == a[0] && c[1] == b[1], kName, "c is ", to_text(c), "; a ", to_text(a), " times b ", to_text(b), " is ",
-        to_text(Shape<2>{a[0], b[1]}));
+  check(a[1] == b[0], kName, "a is ", a, " and b ", b, "; the columns of a must be the rows of b");
+  check(c[0] == a[0] && c[1] == b[1], kName, "c is ", c, "; a ", a, " times b ", b, " is ", Shape<2>{a[0], b[1]});
 }
 
 template <int Rank>
 void check_options(const MatmulOptionsOf<Rank>& options, const View<float, Rank>& view) {
   const Shape<Rank>& c = view.shape();
   if (options.bias.data()) {
-    check(options.bias.size(0) == c[Rank - 1], kName, "bias is ", to_text(options.bias.shape()), "; c ", to_text(c),
+    check(options.bias.size(0) == c[Rank - 1], kName, "bias is ", options.bias.shape(), "; c ", c,
           " needs one value a column");
   }
   if (options.residual.data()) {
-    check(options.residual.shape() == c, kName, "residual is ", to_text(options.residual.shape()),
-          "; it must have the shape of c, ", to_text(c));
+    check(options.residual.shape() == c, kName, "residual is ", options.residual.shape(),
+          "; it must have the shape of c, ", c);
   }
 }
 
@@ -87,15 +86,18 @@ void run(MatmulCall call, int64_t items, Workspace* workspace, Place place) {
                        ? nullptr
                        : (workspace ? *workspace : own).floats(static_cast<size_t>(workers * split.scratch));
   const auto body = [&](int64_t task, int worker) {
-    MatmulCall item = call;
-    place(item, task / blocks);
     MatmulBlock block;
     block.row = task % blocks / split.panel_blocks * split.block_rows;
     block.rows = std::min(split.block_rows, call.a.size(0) - block.row);
     block.panel = task % split.panel_blocks * split.block_panels;
     block.panels = std::min(split.block_panels, call.panels.count() - block.panel);
     float* mine = scratch + worker * split.scratch;
-    dispatch([&]<Isa isa>() { matmul_kernel<isa>(item, block, mine); });
+    dispatch([&]<Isa isa>() {
+      if (items == 1) return matmul_kernel<isa>(call, block, mine);
+      MatmulCall item = call;
+      place(item, task / blocks);
+      matmul_kernel<isa>(item, block, mine);
+    });
   };
   if (split.serial) {
     for (int64_t task = 0; task < items * blocks; ++task) body(task, 0);
@@ -154,8 +156,8 @@ void matmul(View<const float, 3> a, View<const float, 3> b, View<float, 3> c, co
   check_view("a", a);
   check_view("b", b);
   check_view("c", c);
-  check(a.size(0) == c.size(0) && b.size(0) == c.size(0), kName, "batches differ: a is ", to_text(a.shape()), ", b ",
-        to_text(b.shape()), ", c ", to_text(c.shape()), "; repeat a matrix with a batch stride of 0");
+  check(a.size(0) == c.size(0) && b.size(0) == c.size(0), kName, "batches differ: a is ", a.shape(), ", b ", b.shape(),
+        ", c ", c.shape(), "; repeat a matrix with a batch stride of 0");
   check_shapes({a.size(1), a.size(2)}, {b.size(1), b.size(2)}, {c.size(1), c.size(2)});
   check_output(c, a.data(), b.data());
   check_options(options, c);

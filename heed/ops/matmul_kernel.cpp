@@ -13,9 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-constexpr int kWideVectors = kManyRegisters ? 3 : 2;
-
-// Rows of a for one block of k, in place or copied.
+// Rows of a for one block of k.
 struct RowsOfA {
   const float* data;
   int64_t row;   // from a row to the next
@@ -71,10 +69,20 @@ HWY_INLINE void finish(const MatmulCall& call, RegisterTile<R, C>& tile, int64_t
   }
 }
 
+// Where a tile will be stored, brought near while it is computed: a store that misses stalls the next tile.
+template <int R, int C>
+HWY_INLINE void prefetch_c(const MatmulCall& call, int64_t row, int64_t column) {
+  const int64_t last = call.panels.columns - 1;
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) __builtin_prefetch(&call.c(row + r, std::min(column + c * kLanes, last)), 1);
+  }
+}
+
 // R rows × P panels of C vectors.
 template <int R, int C, int P>
 void compute_tile(const MatmulCall& call, const TileWork& work) {
   constexpr int64_t kWidth = C * kLanes;
+  if (work.last && call.linear) prefetch_c<R, C * P>(call, work.row, work.column);
   RegisterTile<R, C * P> all;
   all.set_zero();
   const float* ahead = work.ahead;
@@ -110,21 +118,23 @@ constexpr auto kTiles = tile_table<C>(std::make_integer_sequence<int, kTileRows<
 
 // The tile function of `rows` ≤ most_rows(vectors) rows.
 TileFunction tile_function(int vectors, int64_t rows) {
-  const size_t index = static_cast<size_t>(rows - 1);
-  if (vectors == kWideVectors) return kTiles<kWideVectors>[index];
-  return vectors == 2 ? kTiles<2>[index] : kTiles<1>[index];
+  TileFunction function = nullptr;
+  with_count<kMostTileVectors>(vectors, [&]<int C>() { function = kTiles<C>[static_cast<size_t>(rows - 1)]; });
+  return function;
 }
 
 int64_t most_rows(int vectors) {
-  return vectors == kWideVectors ? kTileRows<kWideVectors> : vectors == 2 ? kTileRows<2> : kTileRows<1>;
+  int64_t rows = 0;
+  with_count<kMostTileVectors>(vectors, [&]<int C>() { rows = kTileRows<C>; });
+  return rows;
 }
 
 // Few rows: several wide panels at once.
 constexpr int64_t kFewRows = 2;
 constexpr int kPanelsInFlight[] = {0, kManyRegisters ? 3 : 4, 2};
 TileFunction wide_function(int64_t rows) {
-  return rows == 1 ? compute_tile<1, kWideVectors, kPanelsInFlight[1]>
-                   : compute_tile<2, kWideVectors, kPanelsInFlight[2]>;
+  return rows == 1 ? compute_tile<1, kMostTileVectors, kPanelsInFlight[1]>
+                   : compute_tile<2, kMostTileVectors, kPanelsInFlight[2]>;
 }
 
 class BlockProduct {
@@ -136,8 +146,7 @@ class BlockProduct {
     const int64_t padded = last.column + last.vectors * kLanes - first_column_;
     const MatmulScratch sizes = matmul_scratch(call, block.rows, padded);
     totals_ = scratch;
-    copied_a_ = totals_ + sizes.totals;
-    packed_b_ = copied_a_ + sizes.a;
+    packed_b_ = totals_ + sizes.totals;
   }
 
   void run() {
@@ -145,7 +154,7 @@ class BlockProduct {
     for (int64_t k = 0; k == 0 || k < k_total_; k += kBlockDepth) {
       for (int64_t row = 0; row < block_.rows; row += kBlockRows) {
         const int64_t rows = std::min(kBlockRows, block_.rows - row);
-        const RowsOfA a = rows_of_a(row, rows, k);
+        const RowsOfA a = rows_of_a(row, k);
         for (int64_t p = block_.panel; p < end_panel_; ++p) {
           if (row == 0) prepare(p, k);
           run_panel(p, k, row, rows, a);
@@ -181,7 +190,7 @@ class BlockProduct {
     return {packed_panel(panel), wide, std::min(k_total_, kBlockDepth) * wide};
   }
 
-  RowsOfA rows_of_a(int64_t row, int64_t, int64_t k) const {
+  RowsOfA rows_of_a(int64_t row, int64_t k) const {
     const View<const float, 2>& a = call_.a;
     return {a.data() + (block_.row + row) * a.stride(0) + k * a.stride(1), a.stride(0), a.stride(1)};
   }
@@ -225,13 +234,14 @@ class BlockProduct {
     while (p < end_panel_) {
       const Panel panel = call_.panels[p];
       int64_t group = kPanelsInFlight[rows];
-      const bool wide = p + group <= std::min(call_.panels.wide, end_panel_) &&
+      const bool wide = call_.panels.wide_vectors == kMostTileVectors &&
+                        p + group <= std::min(call_.panels.wide, end_panel_) &&
                         (!call_.direct_b || in_place(call_.panels[p + group - 1]));
       if (!wide) group = 1;
       for (int64_t k = 0; k == 0 || k < k_total_; k += kBlockDepth) {
         for (int64_t i = 0; i < group; ++i) prepare(p + i, k);
         TileWork work = work_of(panel, k, 0);
-        work.a = rows_of_a(0, rows, k);
+        work.a = rows_of_a(0, k);
         work.b = panels_of_b(p, k);
         work.ahead = work.b.data;
         (wide ? wide_function(rows) : tile_function(panel.vectors, rows))(call_, work);
@@ -246,7 +256,6 @@ class BlockProduct {
   const int64_t end_panel_;
   int64_t first_column_ = 0;
   float* totals_ = nullptr;
-  float* copied_a_ = nullptr;
   float* packed_b_ = nullptr;
 };
 

@@ -67,8 +67,8 @@ void PackedMatrix::allocate(size_t count) {
 void PackedMatrix::assign(View<const float, 2> matrix) {
   const int64_t k = matrix.size(0);
   const int64_t n = matrix.size(1);
-  check(k >= 0 && n >= 0, "PackedMatrix", "the matrix has shape ", to_text(matrix.shape()), "; sizes are not negative");
-  check(matrix.data() || k * n == 0, "PackedMatrix", "the matrix of shape ", to_text(matrix.shape()), " is null");
+  check(k >= 0 && n >= 0, "PackedMatrix", "the matrix has shape ", matrix.shape(), "; sizes are not negative");
+  check(matrix.data() || k * n == 0, "PackedMatrix", "the matrix of shape ", matrix.shape(), " is null");
   const Isa target = heed::isa();
   const PanelLayout layout = panel_layout(target, n);
   allocate(static_cast<size_t>(k * layout.padded_columns()));

@@ -8,17 +8,20 @@ PanelLayout panel_layout(Isa isa, int64_t columns) {
   PanelLayout layout;
   layout.columns = columns;
   layout.lanes = isa == Isa::avx512 ? 16 : isa == Isa::avx2 ? 8 : 4;
-  layout.wide_vectors = isa == Isa::avx512 ? 3 : 2;
   const int64_t vectors = divide_up<int64_t>(columns, layout.lanes);
-  const int64_t rest = vectors % layout.wide_vectors;
-  layout.wide = vectors / layout.wide_vectors;
-  if (rest == 0) return layout;
-  layout.narrow = 1;
+  const int most = isa == Isa::avx512 ? 4 : 2;
+  const int64_t rest = vectors % most;
+  layout.wide_vectors = most;
+  layout.wide = vectors / most;
   layout.narrow_vectors = static_cast<int>(rest);
-  if (layout.wide_vectors == 3 && rest == 1 && layout.wide > 0) {
-    --layout.wide;
-    layout.narrow = 2;
+  layout.narrow = rest == 0 ? 0 : 1;
+  if (most == 4 && vectors == 5) {
+    layout.wide_vectors = 3;
     layout.narrow_vectors = 2;
+  } else if (most == 4 && vectors > 4 && (rest == 1 || rest == 2)) {
+    layout.narrow = 4 - rest;
+    layout.narrow_vectors = 3;
+    layout.wide -= layout.narrow - 1;
   }
   return layout;
 }

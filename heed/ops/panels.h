@@ -14,7 +14,7 @@ struct Panel {
 };
 
 // `wide` panels of `wide_vectors` vectors, then `narrow` panels of `narrow_vectors`, which end the columns without a
-// panel much thinner than the others: four vectors are 2 + 2, not 3 + 1, because a tile of one vector is slow.
+// panel of one or two vectors where it can be helped: six vectors are 3 + 3, not 4 + 2, because thin tiles are slow.
 struct PanelLayout {
   int64_t columns = 0;  // N
   int lanes = 1;        // floats a vector
@@ -32,7 +32,7 @@ struct PanelLayout {
   }
 };
 
-// The layout for an instruction set: panels of 3 vectors on AVX-512 (8 × 3 tiles), else of 2 (6 × 2 tiles).
+// The layout for an instruction set: panels of 4 vectors on AVX-512 (6 × 4 tiles), else of 2 (6 × 2 tiles).
 PanelLayout panel_layout(Isa isa, int64_t columns);
 
 }  // namespace heed

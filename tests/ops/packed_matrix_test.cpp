@@ -88,15 +88,15 @@ TEST(PanelLayout, CoversTheColumnsWithoutAThinLastPanel) {
       ASSERT_EQ(covered, layout.padded_columns());
       ASSERT_GE(covered, columns);
       ASSERT_LT(covered - columns, layout.lanes) << "a vector without a column";
-      if (layout.wide_vectors == 3 && columns > layout.lanes) {
+      if (each == Isa::avx512 && columns > layout.lanes) {
         ASSERT_GE(layout[layout.count() - 1].vectors, 2);
       }
     }
   }
-  // 64 columns on AVX-512: 32 + 32, not 48 + 16.
-  const PanelLayout layout = panel_layout(Isa::avx512, 64);
+  // 96 columns on AVX-512: 48 + 48, not 64 + 32.
+  const PanelLayout layout = panel_layout(Isa::avx512, 96);
   EXPECT_EQ(layout.count(), 2);
-  EXPECT_EQ(layout[1].column, 32);
+  EXPECT_EQ(layout[1].column, 48);
 }
 
 }  // namespace
