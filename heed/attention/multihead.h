@@ -10,10 +10,9 @@
 // that splits, transposes or concatenates.
 #pragma once
 
-#include <optional>
-
 #include "heed/attention/attention.h"
 #include "heed/core/tensor.h"
+#include "heed/ops/packed_matrix.h"
 
 namespace heed {
 
@@ -38,21 +37,29 @@ struct MultiHeadParameters {
   operator MultiHeadParameters<const T>() const { return {q, k, v, out, q_bias, k_bias, v_bias, out_bias}; }
 };
 
+// The same in memory of its own, each weight packed once for many calls: for inference. It suits the instruction set in
+// use when it was made.
+struct PackedMultiHead {
+  PackedMatrix q, k, v, out;                // [inputs, outputs]; an empty `out` stops at the concatenated heads
+  Tensor q_bias, k_bias, v_bias, out_bias;  // an empty one is no bias
+
+  PackedMultiHead() = default;
+  explicit PackedMultiHead(const MultiHeadParameters<const float>& parameters);
+};
+
 struct MultiHeadOptions {
   int64_t heads = 1;
-  int64_t kv_heads = 0;            // 0: as many as heads
-  Mask mask;                       // nothing hidden
-  std::optional<float> scale;      // 1/√Dk unless given
-  Workspace* workspace = nullptr;  // the caller's scratch memory
+  int64_t kv_heads = 0;        // 0: as many as heads
+  AttentionOptions attention;  // its workspace serves the projections too
 };
 
 // What forward keeps for backward and for looking inside. Its memory is kept from call to call.
 struct MultiHeadState {
-  Tensor projections[3];      // q, k and v: [B, T, H·D] each, or all side by side in the first
+  Tensor projections[3];      // q, k and v: [B, T, H·D] each, or all side by side in the first when fused
   Tensor concat;              // [B, Tq, H·Dv]: the heads side by side
   Tensor reference, sum;      // [B, H, Tq], see RowStates
   AttentionInputs attention;  // q, k and v as attention sees them, in `projections`
-  bool fused = false;         // one product made q, k and v
+  bool fused = false;         // query, key and value were one tensor
   Tensor d_projections[3];    // backward's own: as projections
   Tensor d_concat;            // and as concat
 
@@ -61,8 +68,10 @@ struct MultiHeadState {
   MultiHeadState& operator=(const MultiHeadState&) = delete;
 };
 
-// y: [B, Tq, C_out], or [B, Tq, H·Dv] without W_O.
+// y: [B, Tq, C_out], or [B, Tq, H·Dv] without W_O. Packed parameters give the same bits as plain ones.
 void multihead_forward(const MultiHeadInputs& inputs, const MultiHeadParameters<const float>& parameters,
+                       const MultiHeadOptions& options, MultiHeadState& state, View<float, 3> y);
+void multihead_forward(const MultiHeadInputs& inputs, const PackedMultiHead& parameters,
                        const MultiHeadOptions& options, MultiHeadState& state, View<float, 3> y);
 
 // Gradients to write; null views are not computed. Where query, key or value are one tensor give one view for them: it
@@ -72,7 +81,7 @@ struct MultiHeadGradients {
   MultiHeadParameters<float> parameters;
 };
 
-// After multihead_forward with the same inputs, parameters and options.
+// After multihead_forward with the same inputs, parameters (packed or not) and options.
 void multihead_backward(const MultiHeadInputs& inputs, const MultiHeadParameters<const float>& parameters,
                         const MultiHeadOptions& options, MultiHeadState& state, View<const float, 3> d_y,
                         const MultiHeadGradients& gradients);
