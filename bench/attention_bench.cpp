@@ -1,9 +1,11 @@
 #include "bench/attention_bench.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 
 #include "bench/attention_call.h"
+#include "bench/layer_call.h"
 #include "bench/process.h"
 #include "heed/core/error.h"
 #include "heed/parallel/parallel_for.h"
@@ -19,22 +21,26 @@ const AttentionCase& case_named(const std::string& name) {
   return *found;
 }
 
+// Call is AttentionCall or LayerCall.
+template <class Call>
+std::function<void()> timed_call(const AttentionCase& each) {
+  const auto call = std::make_shared<Call>(each.sizes, each.kind != "forward");
+  if (each.kind == "forward") return [call] { call->forward(); };
+  if (each.kind == "backward") {
+    call->forward();
+    return [call] { call->backward(); };
+  }
+  return [call] {
+    call->forward();
+    call->backward();
+  };
+}
+
 Contender contender_of(const AttentionCase& each, int threads) {
-  const auto call = std::make_shared<AttentionCall>(each.sizes, each.kind != "forward");
   Contender contender;
   contender.threads = threads;
   contender.flops = attention_flops(each.kind, each.sizes);
-  if (each.kind == "forward") {
-    contender.call = [call] { call->forward(); };
-  } else if (each.kind == "backward") {
-    call->forward();
-    contender.call = [call] { call->backward(); };
-  } else {
-    contender.call = [call] {
-      call->forward();
-      call->backward();
-    };
-  }
+  contender.call = each.sizes.width > 0 ? timed_call<LayerCall>(each) : timed_call<AttentionCall>(each);
   return contender;
 }
 

@@ -109,6 +109,27 @@ void add_length_cases(std::vector<AttentionCase>& cases) {
   }
 }
 
+// The whole layer, x → y: the projections of q, k and v in one product, attention, the output projection.
+AttentionCase layer_case(const std::string& kind, const std::string& mask) {
+  AttentionCase result = plain_case(kind, 64, 512, mask);
+  result.label.name = "layer-" + kind + "-d64-t512-" + mask;
+  result.label.group = "layer";
+  result.sizes.layout = "qkv";
+  result.sizes.width = 512;
+  return result;
+}
+
+void add_layer_cases(std::vector<AttentionCase>& cases) {
+  const AttentionCase forward = layer_case("forward", "causal");
+  AttentionCase packed = variant(forward, "layer", "packed");
+  packed.sizes.packed = true;
+  cases.insert(cases.end(), {forward, packed, layer_case("both", "causal")});
+  for (const char* kind : {"forward", "both"}) {
+    cases.push_back(variant(layer_case(kind, "causal"), "layer", "threads"));
+    cases.back().all_threads = true;
+  }
+}
+
 // Peak resident size: the score matrix of these sizes would need 34 GB.
 void add_memory_cases(std::vector<AttentionCase>& cases) {
   for (const char* mask : {"dense", "causal"}) {
@@ -131,6 +152,7 @@ std::vector<AttentionCase> make_cases() {
   add_layout_cases(cases);
   add_thread_cases(cases);
   add_length_cases(cases);
+  add_layer_cases(cases);
   add_memory_cases(cases);
   return cases;
 }
@@ -150,11 +172,14 @@ Mask mask_of(const AttentionSizes& sizes) {
 
 double attention_flops(const std::string& kind, const AttentionSizes& sizes) {
   const int64_t pairs = mask_of(sizes).visible_pairs({sizes.batch, sizes.heads, sizes.t_q, sizes.t_k});
-  const double forward = 4.0 * static_cast<double>(sizes.dim) * static_cast<double>(pairs);
-  if (kind == "forward") return forward;
-  if (kind == "backward") return 2.5 * forward;
+  const double attention = 4.0 * static_cast<double>(sizes.dim) * static_cast<double>(pairs);
+  // W_Q and W_O for every query, W_K and W_V for every key; none where width is 0.
+  const int64_t outputs = 2 * sizes.dim * (sizes.t_q * sizes.heads + sizes.t_k * sizes.kv_heads);
+  const double projections = 2.0 * static_cast<double>(sizes.batch * sizes.width * outputs);
+  if (kind == "forward") return attention + projections;
+  if (kind == "backward") return 2.5 * attention + 2 * projections;
   check(kind == "both", "attention_flops", "unknown kind ", kind, "; give forward, backward or both");
-  return 3.5 * forward;
+  return 3.5 * attention + 3 * projections;
 }
 
 }  // namespace heed::bench

@@ -24,7 +24,7 @@ const std::vector<AttentionCase>& attention_cases();
 Mask mask_of(const AttentionSizes& sizes);
 
 // Useful floating-point operations of a call: 4 · dim for each visible pair and head forward, 2.5 times that backward,
-// 3.5 times for both.
+// 3.5 times for both. A layer adds its four projections: 2 · inputs · outputs a token forward, twice that backward.
 double attention_flops(const std::string& kind, const AttentionSizes& sizes);
 
 }  // namespace heed::bench

@@ -50,6 +50,24 @@ TEST(BenchAttention, MeasuresEveryKindAndLayoutOnEveryInstructionSet) {
   });
 }
 
+TEST(BenchAttention, MeasuresWholeLayersOfEveryKindOnEveryInstructionSet) {
+  test::on_every_isa([] {
+    for (const char* kind : {"forward", "backward", "both"}) {
+      AttentionCase layer = small_case(kind, "qkv");
+      layer.sizes.width = 40;
+      for (const bool packed : {false, true}) {
+        layer.sizes.packed = packed;
+        const std::vector<Row> rows = run({layer});
+        ASSERT_EQ(rows.size(), 1U);
+        EXPECT_EQ(rows[0].attention->width, 40);
+        EXPECT_EQ(rows[0].attention->packed, packed);
+        ASSERT_TRUE(rows[0].measured);
+        EXPECT_GT(rows[0].measured->of_peak, 0);
+      }
+    }
+  });
+}
+
 TEST(BenchAttention, AMemoryRowTellsTheGrowthOverWhatTheCallerHolds) {
   const std::vector<Row> rows = run({small_case("memory", "bhtd")});
   ASSERT_EQ(rows.size(), 1U);

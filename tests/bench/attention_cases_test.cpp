@@ -34,7 +34,8 @@ TEST(AttentionCases, HoldTheTableOfTargets) {
     }
   }
   for (const char* name : {"forward-d64-t8192-window512", "forward-d64-t512-dense-bthd", "forward-d64-t2048-dense-qkv",
-                           "backward-d64-t2048-causal-threads", "length-h1-d64-t32768", "memory-d64-t32768-dense"}) {
+                           "backward-d64-t2048-causal-threads", "length-h1-d64-t32768", "memory-d64-t32768-dense",
+                           "layer-forward-d64-t512-causal", "layer-both-d64-t512-causal"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -75,6 +76,18 @@ TEST(AttentionFlops, OfBackwardAreTwoAndAHalfTimesForwardAndOfBothThreeAndAHalf)
   EXPECT_EQ(attention_flops("backward", sizes), 2.5 * forward);
   EXPECT_EQ(attention_flops("both", sizes), 3.5 * forward);
   EXPECT_THROW(attention_flops("sideways", sizes), Error);
+}
+
+// q, k, v and y are [14, 15] each (2 items of 7 tokens, 3 heads of 5), products over a model width of 11.
+TEST(AttentionFlops, OfALayerAddItsFourProjections) {
+  AttentionSizes sizes = small_sizes("causal");
+  sizes.kv_heads = 3;
+  const double attention = attention_flops("forward", sizes);
+  const double projections = 4 * 2.0 * 14 * 15 * 11;
+  sizes.width = 11;
+  EXPECT_EQ(attention_flops("forward", sizes), attention + projections);
+  EXPECT_EQ(attention_flops("backward", sizes), 2.5 * attention + 2 * projections);
+  EXPECT_EQ(attention_flops("both", sizes), 3.5 * attention + 3 * projections);
 }
 
 TEST(Selection, TakesAllButWhatHasToBeNamed) {

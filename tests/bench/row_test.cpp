@@ -64,6 +64,15 @@ TEST(JsonReport, AnAttentionRowHasItsSizesAndItsSharesAsFractionsOfOne) {
     "repetitions": 7, "repeated": 3, "busy": 1, "base": "forward-y", "of_base": 0.75})"));
 }
 
+TEST(JsonReport, ARowOfALayerHasTheWidthOfTheModelAndWhetherItsWeightsWerePacked) {
+  Row row = attention_row();
+  EXPECT_FALSE(document_of({row})["rows"][0].contains("width"));
+  row.attention->width = 512;
+  const Json json = document_of({row})["rows"][0];
+  EXPECT_EQ(json["width"], 512);
+  EXPECT_EQ(json["packed"], false);
+}
+
 TEST(JsonReport, AMatmulRowHasItsSizesAndItsPeers) {
   const Json row = document_of({matmul_row()})["rows"][0];
   EXPECT_EQ(row, Json::parse(R"({

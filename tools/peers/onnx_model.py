@@ -1,4 +1,4 @@
-"""ONNX models of one operator, as bytes: the few fields of the format (a protobuf) that they need."""
+"""ONNX models of one operator or a few, as bytes: the few fields of the format (a protobuf) that they need."""
 
 FLOAT = 1
 OPSET = 23
@@ -27,8 +27,8 @@ def value_info(name, shape):
     return chunk(1, name) + chunk(2, chunk(1, integer(1, FLOAT) + chunk(2, dims)))
 
 
-def node(operator, inputs, attributes, domain):
-    fields = [chunk(1, name) for name in inputs] + [chunk(2, "y"), chunk(4, operator)]
+def node(operator, inputs, attributes, domain, output="y"):
+    fields = [chunk(1, name) for name in inputs] + [chunk(2, output), chunk(4, operator)]
     fields += [chunk(5, chunk(1, name) + integer(3, value) + integer(20, 2)) for name, value in attributes.items()]
     return b"".join(fields) + chunk(7, domain)
 
@@ -64,3 +64,12 @@ def matmul(rows, weight):
     columns = weight.shape[1]
     return model([node("MatMul", ["a", "w"], {}, "")], {"a": (rows, weight.shape[0])}, (rows, columns),
                  [initializer("w", weight)])
+
+
+def layer(shape, weights, heads, causal):
+    """A whole self-attention layer on x [B, T, C]: Attention of com.microsoft makes q, k and v from w_in [C, 3·H·D]."""
+    attributes = {"num_heads": heads, "unidirectional": int(causal)}
+    nodes = [node("Attention", ["x", "w_in", "b_in"], attributes, "com.microsoft", "concat"),
+             node("MatMul", ["concat", "w_out"], {}, "", "out"),
+             node("Add", ["out", "b_out"], {}, "")]
+    return model(nodes, {"x": shape}, shape, [initializer(name, array) for name, array in weights.items()])

@@ -5,6 +5,7 @@ the peer cannot do it. The harness is that of bench/harness.cpp: each repetition
 repetitions from a busy phase are repeated, and the median ratio counts.
 """
 
+import copy
 import json
 import statistics
 import subprocess
@@ -90,6 +91,8 @@ class Torch:
 
     def calls(self, row):
         """The calls that do a row; the fastest one counts."""
+        if "width" in row:
+            return self.layer(row)
         return [self.matmul(row) if row["kind"] == "matmul" else self.attention(row)]
 
     def matmul(self, row):
@@ -141,6 +144,34 @@ class Torch:
         return lambda: torch.autograd.grad(forward(), inputs, d_out)
 
 
+    def layer(self, row):
+        """torch.nn.MultiheadAttention, self attention without dropout; forward as trained and as evaluated."""
+        torch = self.torch
+        if row["heads"] != row["kv_heads"]:
+            return []
+        layer = torch.nn.MultiheadAttention(row["width"], row["heads"], batch_first=True)
+        x = torch.randn(row["batch"], row["t_q"], row["width"])
+        causal = row["mask"] == "causal"
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(row["t_q"]) if causal else None
+
+        def forward(module):
+            return module(x, x, x, need_weights=False, attn_mask=mask, is_causal=causal)[0]
+
+        def inference(module):
+            with torch.inference_mode():
+                forward(module)
+
+        if row["kind"] == "forward":
+            evaluated = copy.deepcopy(layer).eval()
+            return [lambda: inference(layer), lambda: inference(evaluated)]
+        leaves = [x.requires_grad_(), *layer.parameters()]
+        d_y = torch.randn_like(x)
+        if row["kind"] == "backward":
+            saved = forward(layer)
+            return [lambda: torch.autograd.grad(saved, leaves, d_y, retain_graph=True)]
+        return [lambda: torch.autograd.grad(forward(layer), leaves, d_y)]
+
+
 class OnnxRuntime:
     def __init__(self, threads):
         import onnxruntime
@@ -175,6 +206,8 @@ class OnnxRuntime:
             weight = normal(k, n)
             model = onnx_model.matmul(m, weight)
             return [self.bound(model, {"a": normal(m, k)}, (m, n))]
+        if "width" in row:
+            return self.layer(row, normal)
         plain = row["kind"] == "forward" and row["layout"] == "bhtd" and row["mask"] in ("dense", "causal")
         if not plain or row["heads"] != row["kv_heads"]:
             return []
@@ -188,6 +221,18 @@ class OnnxRuntime:
         return [self.bound(onnx_model.attention(q.shape, causal), rows, q.shape),
                 self.bound(onnx_model.multi_head_attention(side_by_side["q"].shape, heads, causal), side_by_side,
                            side_by_side["q"].shape)]
+
+    def layer(self, row, normal):
+        """The contributed Attention, which makes q, k and v itself, and the output projection."""
+        import onnx_model
+        if row["kind"] != "forward" or row["mask"] not in ("dense", "causal") or row["heads"] != row["kv_heads"]:
+            return []
+        width, inner = row["width"], row["heads"] * row["dim"]
+        weights = {"w_in": normal(width, 3 * inner) / width**0.5, "b_in": normal(3 * inner),
+                   "w_out": normal(inner, width) / width**0.5, "b_out": normal(width)}
+        shape = (row["batch"], row["t_q"], width)
+        model = onnx_model.layer(shape, weights, row["heads"], row["mask"] == "causal")
+        return [self.bound(model, {"x": normal(*shape)}, shape)]
 
 
 def main():

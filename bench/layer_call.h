@@ -1,0 +1,39 @@
+// LayerCall: the tensors of one multi-head layer, self attention, and the calls that the bench times.
+#pragma once
+
+#include "bench/row.h"
+#include "heed/attention/multihead.h"
+#include "heed/core/tensor.h"
+
+namespace heed::bench {
+
+class LayerCall {
+ public:
+  // An input with normal values, weights that keep its variance, and with_backward also what backward reads and writes.
+  LayerCall(const AttentionSizes& sizes, bool with_backward);
+  LayerCall(const LayerCall&) = delete;
+  LayerCall& operator=(const LayerCall&) = delete;
+
+  void forward();
+  // After forward(): every gradient, that of the input included.
+  void backward();
+
+ private:
+  // The parameters or their gradients, as torch.nn.MultiheadAttention has them.
+  struct Parameters {
+    Tensor in_weight, in_bias;    // [(H + 2 Hkv) · D, C], [(H + 2 Hkv) · D]
+    Tensor out_weight, out_bias;  // [C, H · D], [C]
+  };
+  Parameters make_parameters() const;
+  MultiHeadParameters<float> views_of(Parameters& parameters) const;
+
+  AttentionSizes sizes_;
+  Workspace workspace_;
+  MultiHeadOptions options_;
+  MultiHeadState state_;
+  Tensor x_, y_, d_x_, d_y_;  // [B, T, C]
+  Parameters parameters_, gradients_;
+  PackedMultiHead packed_;
+};
+
+}  // namespace heed::bench
