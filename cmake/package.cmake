@@ -22,6 +22,7 @@ target_sources(
       heed/ops/matmul.h
       heed/ops/packed_matrix.h
       heed/ops/panels.h
+      heed/ops/rotary.h
       heed/attention/attention.h
       heed/attention/mask.h
       heed/attention/multihead.h

@@ -6,23 +6,11 @@
 #include "heed/core/error.h"
 #include "heed/ops/matmul.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/matrix.h"
 
 namespace heed::test {
 namespace {
-
-// call() throws an Error that has all of `parts` in its text.
-template <class Call>
-void expect_error(Call call, std::initializer_list<const char*> parts) {
-  try {
-    call();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    for (const char* part : parts) {
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << "\"" << part << "\" in: " << error.what();
-    }
-  }
-}
 
 // c unchanged after a refused call.
 class Untouched {
