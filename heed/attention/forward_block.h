@@ -16,7 +16,7 @@ namespace heed::HWY_NAMESPACE {
 inline constexpr int kPanelVectors = kMostTileVectors;
 inline constexpr int64_t kWidth =
     int64_t{kPanelVectors} * kLanes;  // queries of a panel, and the row length of its buffers
-inline constexpr int64_t kMostPanels = divide_up<int64_t>(kBlockQueries, kWidth);
+inline constexpr int64_t kMostPanels = divide_up<int64_t>(kMostBlockQueries, kWidth);
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 using PanelMask = TileMask<kPanelVectors>;

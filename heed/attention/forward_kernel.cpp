@@ -55,9 +55,9 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
     panel.suspect = take(kWidth);
     q += panel.rows;
   }
-  // Rows of k or v that do not follow each other share few sets of the L1 cache, so a piece is copied once for all
-  // panels; one or two panels would not earn it back.
-  copy_rows_ = panels_ > 2;
+  // Rows of k or v that do not follow each other share few sets of the caches, so a piece is copied once for all
+  // panels; a single panel would not earn it back.
+  copy_rows_ = panels_ > 1;
   if (next != nullptr) prefetch(*next);
 }
 

@@ -11,8 +11,8 @@ namespace heed {
 // they stay near.
 inline constexpr int64_t kPieceKeys = 128;
 
-// Queries of one task: several panels read each piece of k and v while it is in the cache.
-inline constexpr int64_t kBlockQueries = 192;
+// The most queries of one task (query_blocks.h): several panels read each piece of k and v while it is in the cache.
+inline constexpr int64_t kMostBlockQueries = 512;
 
 // A piece's sum of 2^score must lie in [kLeastSum, kMostSum] for the reference 0; else the piece's true maximum is the
 // reference. Far inside the range of float, so nothing that counts is lost: a key dropped because 2^score underflowed

@@ -146,7 +146,8 @@ class BlockProduct {
     const int64_t padded = last.column + last.vectors * kLanes - first_column_;
     const MatmulScratch sizes = matmul_scratch(call, block.rows, padded);
     totals_ = scratch;
-    packed_b_ = totals_ + sizes.totals;
+    copied_a_ = totals_ + sizes.totals;
+    packed_b_ = copied_a_ + sizes.a;
   }
 
   void run() {
@@ -154,7 +155,7 @@ class BlockProduct {
     for (int64_t k = 0; k == 0 || k < k_total_; k += kBlockDepth) {
       for (int64_t row = 0; row < block_.rows; row += kBlockRows) {
         const int64_t rows = std::min(kBlockRows, block_.rows - row);
-        const RowsOfA a = rows_of_a(row, k);
+        const RowsOfA a = rows_of_a(row, rows, k);
         for (int64_t p = block_.panel; p < end_panel_; ++p) {
           if (row == 0) prepare(p, k);
           run_panel(p, k, row, rows, a);
@@ -190,9 +191,12 @@ class BlockProduct {
     return {packed_panel(panel), wide, std::min(k_total_, kBlockDepth) * wide};
   }
 
-  RowsOfA rows_of_a(int64_t row, int64_t k) const {
-    const View<const float, 2>& a = call_.a;
-    return {a.data() + (block_.row + row) * a.stride(0) + k * a.stride(1), a.stride(0), a.stride(1)};
+  // Rows row … row+rows-1 of a for the block of k at k: in place, or as a copy [k][row].
+  RowsOfA rows_of_a(int64_t row, int64_t rows, int64_t k) const {
+    const View<const float, 2> part = call_.a.slice(0, block_.row + row, rows).slice(1, k, depth(k));
+    if (!call_.copy_a) return {part.data(), part.stride(0), part.stride(1)};
+    for (int64_t i = 0; i < part.size(1); ++i) std::copy_n(&part(0, i), rows, copied_a_ + i * kCopiedColumn);
+    return {copied_a_, 1, kCopiedColumn};
   }
 
   TileWork work_of(const Panel& panel, int64_t k, int64_t row) const {
@@ -241,7 +245,7 @@ class BlockProduct {
       for (int64_t k = 0; k == 0 || k < k_total_; k += kBlockDepth) {
         for (int64_t i = 0; i < group; ++i) prepare(p + i, k);
         TileWork work = work_of(panel, k, 0);
-        work.a = rows_of_a(0, k);
+        work.a = rows_of_a(0, rows, k);
         work.b = panels_of_b(p, k);
         work.ahead = work.b.data;
         (wide ? wide_function(rows) : tile_function(panel.vectors, rows))(call_, work);
@@ -256,6 +260,7 @@ class BlockProduct {
   const int64_t end_panel_;
   int64_t first_column_ = 0;
   float* totals_ = nullptr;
+  float* copied_a_ = nullptr;
   float* packed_b_ = nullptr;
 };
 

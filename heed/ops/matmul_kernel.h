@@ -18,12 +18,15 @@ struct MatmulCall {
   View<const float, 2> residual;
   bool accumulate = false;
 
+  bool copy_a = false;    // a is transposed: bring blocks of it near, where its columns do not share few cache sets
   bool direct_b = false;  // read b in place: its rows are contiguous and used too few times to be worth packing
   bool linear = false;    // no activation, and c, bias and residual are contiguous along a row: finish in registers
 };
 
 // Rows of `a` that go through all panels of a block together, so that they stay in L2. A multiple of every tile height.
 inline constexpr int64_t kBlockRows = 240;
+// Floats from a copied column of `a` to the next: no power of two.
+inline constexpr int64_t kCopiedColumn = kBlockRows + 32;
 
 // A part of c that one thread computes alone, over all of k.
 struct MatmulBlock {
@@ -46,12 +49,13 @@ struct MatmulSplit {
   bool serial = true;  // too little work for threads
 };
 
-// Decides direct_b and linear of `call`, and the blocks for `items` such products on `threads` threads.
+// Decides copy_a, direct_b and linear of `call`, and the blocks for `items` such products on `threads` threads.
 MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads);
 
-// Scratch memory of a block: sums of the blocks of k before, packed panels of b.
+// Scratch memory of a block: sums of the blocks of k before, copied rows of a, packed panels of b.
 struct MatmulScratch {
   int64_t totals = 0;
+  int64_t a = 0;
   int64_t b = 0;
 };
 MatmulScratch matmul_scratch(const MatmulCall& call, int64_t rows, int64_t padded_columns);

@@ -29,6 +29,7 @@ MatmulScratch matmul_scratch(const MatmulCall& call, int64_t rows, int64_t padde
   const int64_t k = call.a.size(1);
   MatmulScratch scratch;
   if (k > kBlockDepth) scratch.totals = rows * padded_columns;
+  if (call.copy_a) scratch.a = std::min(k, kBlockDepth) * kCopiedColumn;
   if (!call.packed) scratch.b = std::min(k, kBlockDepth) * padded_columns;
   return scratch;
 }
@@ -38,6 +39,7 @@ MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
   const int64_t k = call.a.size(1);
   const int64_t n = call.panels.columns;
   call.linear = call.activation == Activation::none && contiguous_rows(call);
+  call.copy_a = call.a.stride(0) == 1 && call.a.stride(1) != 1 && m > kDirectRows && n > kDirectRows;
   call.direct_b = !call.packed && call.b.stride(1) == 1 && m <= kDirectRows;
 
   const int64_t row_unit = 24;
@@ -65,7 +67,7 @@ MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
   }
   const int64_t padded = std::min(call.panels.padded_columns(), split.block_panels * panel_columns);
   const MatmulScratch scratch = matmul_scratch(call, split.block_rows, padded);
-  split.scratch = scratch.totals + scratch.b;
+  split.scratch = scratch.totals + scratch.a + scratch.b;
   return split;
 }
 

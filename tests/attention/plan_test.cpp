@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "heed/attention/forward_kernel.h"
+#include "heed/attention/problem.h"
+#include "heed/attention/query_blocks.h"
 #include "heed/parallel/parallel_for.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/every_isa.h"
@@ -28,16 +29,17 @@ struct Counts {
 Counts count_by_pairs(const AttentionCase& c) {
   const MaskSizes sizes{c.sizes.batch, c.sizes.heads, c.sizes.t_q, c.sizes.t_k};
   const Mask& mask = c.options.mask;
+  const int64_t queries = block_queries(check_problem("count_by_pairs", c.inputs(), c.options));
   Counts counts;
   for (int64_t b = 0; b < sizes.batch; ++b) {
     for (int64_t h = 0; h < sizes.heads; ++h) {
       for (int64_t n = 0; n < mask.segment_count(b); ++n) {
         const Segment at = mask.segment(sizes, b, n);
         const int64_t all = (at.k_end - at.k_begin + kPieceKeys - 1) / kPieceKeys;
-        for (int64_t first = at.q_begin; first < at.q_end; first += kBlockQueries) {
+        for (int64_t first = at.q_begin; first < at.q_end; first += queries) {
           int64_t begin = all;
           int64_t end = 0;
-          for (int64_t q = first; q < std::min(first + kBlockQueries, at.q_end); ++q) {
+          for (int64_t q = first; q < std::min(first + queries, at.q_end); ++q) {
             for (int64_t k = at.k_begin; k < at.k_end; ++k) {
               if (!mask.visible(sizes, b, h, q, k)) continue;
               ++counts.pairs;
