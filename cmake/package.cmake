@@ -24,6 +24,7 @@ target_sources(
       heed/ops/panels.h
       heed/ops/rotary.h
       heed/attention/attention.h
+      heed/attention/insight.h
       heed/attention/mask.h
       heed/attention/multihead.h
       heed/attention/reference.h)

@@ -1,0 +1,251 @@
+// Insight: checks, tasks, and the dispatch to the kernels.
+#include "heed/attention/insight.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+
+#include "heed/attention/insight_kernel.h"
+#include "heed/attention/problem.h"
+#include "heed/core/memory.h"
+#include "heed/parallel/parallel_for.h"
+#include "heed/simd/dispatch.h"
+
+namespace heed {
+namespace {
+
+constexpr std::array<std::string_view, 5> kStepNames = {"scores", "scaled", "masked", "weights", "heads"};
+
+// Queries [q_begin, q_end) of heads [head, head + heads) of items [b, b + batch).
+struct RowRange {
+  int64_t b = 0;
+  int64_t batch = 0;
+  int64_t head = 0;
+  int64_t heads = 0;
+  int64_t q_begin = 0;
+  int64_t q_end = 0;
+
+  static RowRange all(const MaskSizes& sizes) { return {0, sizes.batch, 0, sizes.heads, 0, sizes.t_q}; }
+};
+
+// visit(block) for each segment, head by head: its queries that are in the range, perhaps none, as one block.
+template <class Visit>
+void for_each_segment(const MaskSizes& sizes, const Mask& mask, const RowRange& range, Visit visit) {
+  for (int64_t b = range.b; b < range.b + range.batch; ++b) {
+    const KeyRangeRule rule = mask.key_range_rule(sizes, b);
+    for (int64_t head = range.head; head < range.head + range.heads; ++head) {
+      for (int64_t n = 0; n < mask.segment_count(b); ++n) {
+        QueryBlock block;
+        block.b = b;
+        block.head = head;
+        block.segment = mask.segment(sizes, b, n);
+        block.rule = rule.within(block.segment);
+        block.q_begin = std::max(range.q_begin, block.segment.q_begin);
+        block.q_end = std::min(range.q_end, block.segment.q_end);
+        visit(block);
+      }
+    }
+  }
+}
+
+// The same in blocks of at most kBlockQueries queries.
+template <class Visit>
+void for_each_block(const MaskSizes& sizes, const Mask& mask, const RowRange& range, Visit visit) {
+  for_each_segment(sizes, mask, range, [&](QueryBlock block) {
+    const int64_t end = block.q_end;
+    for (; block.q_begin < end; block.q_begin = block.q_end) {
+      block.q_end = std::min(block.q_begin + kBlockQueries, end);
+      visit(block);
+    }
+  });
+}
+
+// Runs body.operator()<isa>(task, scratch) for each task that for_each_task(visit) visits, with `scratch` floats for
+// each thread. The list of tasks and the scratch memory are the workspace's.
+template <class Task, class ForEachTask, class Body>
+void run_tasks(Workspace* given, int64_t scratch, ForEachTask for_each_task, Body body) {
+  int64_t tasks = 0;
+  for_each_task([&](const Task&) { ++tasks; });
+  const int64_t list = aligned_floats<Task>(tasks);
+  const int64_t each = aligned_floats<float>(scratch);
+  Workspace own;
+  float* floats = (given != nullptr ? *given : own).floats(static_cast<size_t>(list + threads() * each));
+  auto* first = reinterpret_cast<Task*>(floats);
+  int64_t at = 0;
+  for_each_task([&](const Task& task) { std::construct_at(first + at++, task); });
+  dispatch([&]<Isa isa>() {
+    parallel_for(tasks, [&](int64_t task, int worker) {
+      body.template operator()<isa>(first[task], floats + list + worker * each);
+    });
+  });
+}
+
+int64_t scratch_of(const Problem& problem, int64_t top_k = 0) {
+  return dispatch([&]<Isa isa>() { return insight_scratch<isa>(problem.d_k, top_k); });
+}
+
+// The tiles of a step other than `heads` → out [batch, heads, queries, keys] of the range, keys from k_begin on.
+void write_tiles(const Problem& problem, const InsightJob& job, Workspace* workspace, AttentionStep step,
+                 const RowRange& range, int64_t k_begin, const View<float, 4>& out) {
+  run_tasks<QueryBlock>(
+      workspace, scratch_of(problem), [&](auto visit) { for_each_block(problem.sizes, *job.mask, range, visit); },
+      [&]<Isa isa>(const QueryBlock& block, float* scratch) {
+        const View<float, 2> rows = out[block.b - range.b][block.head - range.head].slice(
+            0, block.q_begin - range.q_begin, block.q_end - block.q_begin);
+        insight_tile_kernel<isa>(job, block, {step, rows, k_begin}, scratch);
+      });
+}
+
+// Rows of `heads` by forward's own kernel, so they have its bits. out is [queries, Dv].
+void write_heads(const Problem& problem, const ForwardJob& job, Workspace* workspace, const RowRange& range,
+                 const View<float, 2>& out) {
+  // One item and one head, whatever their index; row q of forward's out is row q - q_begin of ours.
+  ForwardJob shifted = job;
+  shifted.out = {
+      out.data() - range.q_begin * out.stride(0), {1, problem.sizes.t_q, 1, problem.d_v}, {0, out.stride(0), 0, 1}};
+  const int64_t scratch = dispatch([&]<Isa isa>() { return forward_scratch<isa>(problem.d_k, problem.d_v); });
+  run_tasks<QueryBlock>(
+      workspace, scratch, [&](auto visit) { for_each_block(problem.sizes, *job.mask, range, visit); },
+      [&]<Isa isa>(const QueryBlock& block, float* memory) { forward_block<isa>(shifted, block, nullptr, memory); });
+}
+
+// Refuses a result that is a null view or whose last dimension is not contiguous.
+template <int N>
+void check_result(const char* function, const char* name, const View<float, N>& result) {
+  check(result.count() == 0 || result.data() != nullptr, function, name, " is a null view of shape ", result.shape());
+  check(result.size(N - 1) <= 1 || result.stride(N - 1) == 1, function, name, " has strides ", result.strides(),
+        "; its last dimension must be contiguous (stride 1)");
+}
+
+// Refuses [begin, begin + count) that is not within 0 … size.
+void check_range(const char* function, const char* name, int64_t begin, int64_t count, int64_t size) {
+  check(begin >= 0 && count >= 0 && begin <= size && count <= size - begin, function, count, " ", name, " from ", begin,
+        " on are asked for, but there are ", size, ": 0 … ", size - 1);
+}
+
+// How many rows are asked for; refuses results that do not agree.
+int64_t check_row_insight(const char* function, const RowInsight& out, const MaskSizes& sizes) {
+  int64_t count = -1;
+  const auto check_one = [&]<class T, int N>(const char* name, const View<T, N>& view) {
+    if (view.data() == nullptr) {
+      check(view.count() == 0, function, name, " is a null view of shape ", view.shape());
+      return;
+    }
+    if (count < 0) count = view.size(2);
+    check(view.size(0) == sizes.batch && view.size(1) == sizes.heads && view.size(2) == count, function, name,
+          " has shape ", view.shape(), ", expected [B, H, N", N == 4 ? ", K" : "", "] with B = ", sizes.batch,
+          ", H = ", sizes.heads, " and N = ", count);
+    if constexpr (N == 4) {
+      check(view.size(3) >= 1, function, name, " has shape ", view.shape(), ": K must be 1 or more");
+    }
+  };
+  check_one("entropy", out.entropy);
+  check_one("largest", out.largest);
+  check_one("top_keys", out.top_keys);
+  check_one("top_weights", out.top_weights);
+  const bool both = out.top_keys.data() != nullptr && out.top_weights.data() != nullptr;
+  check(!both || out.top_keys.size(3) == out.top_weights.size(3), function, "top_keys has shape ", out.top_keys.shape(),
+        " and top_weights ", out.top_weights.shape(), "; they must agree in K");
+  return std::max<int64_t>(count, 0);
+}
+
+}  // namespace
+
+std::string_view step_name(AttentionStep step) { return kStepNames[static_cast<size_t>(step)]; }
+
+AttentionStep step_named(std::string_view name) {
+  const auto found = std::ranges::find(kStepNames, name);
+  check(found != kStepNames.end(), "step_named", "no step is called '", name,
+        "'; there are scores, scaled, masked, weights and heads");
+  return static_cast<AttentionStep>(found - kStepNames.begin());
+}
+
+void attention_tile(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
+                    AttentionStep step, const TilePlace& place, View<float, 2> out) {
+  constexpr const char* kName = "attention_tile";
+  const Problem problem = check_problem(kName, inputs, options);
+  const MaskSizes& sizes = problem.sizes;
+  check_rows(kName, rows, sizes, step == AttentionStep::weights);
+  check_range(kName, "items", place.b, 1, sizes.batch);
+  check_range(kName, "heads", place.head, 1, sizes.heads);
+  check_range(kName, "queries", place.q, out.size(0), sizes.t_q);
+  check_result(kName, "out", out);
+  const bool heads = step == AttentionStep::heads;
+  if (heads) {
+    check(place.k == 0 && out.size(1) == problem.d_v, kName, "out has shape ", out.shape(), " and begins at key ",
+          place.k, "; heads are [queries, Dv] with Dv = ", problem.d_v, ", over all keys (k = 0)");
+  } else {
+    check_range(kName, "keys", place.k, out.size(1), sizes.t_k);
+  }
+  if (out.count() == 0) return;
+  const RowRange range{place.b, 1, place.head, 1, place.q, place.q + out.size(0)};
+  if (heads) {
+    ForwardJob job;
+    job.inputs = inputs;
+    job.mask = &options.mask;
+    job.score_factor = problem.score_factor;
+    return write_heads(problem, job, options.workspace, range, out);
+  }
+  const bool plain = step == AttentionStep::scores;
+  const bool hides = step == AttentionStep::masked || step == AttentionStep::weights;
+  const Mask nothing_hidden;
+  const InsightJob job{inputs, rows, hides ? &options.mask : &nothing_hidden, plain ? 1.0F : problem.score_factor};
+  const View<float, 4> whole(out.data(), {1, 1, out.size(0), out.size(1)}, {0, 0, out.stride(0), out.stride(1)});
+  write_tiles(problem, job, options.workspace, step, range, place.k, whole);
+}
+
+void attention_weights(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
+                       View<float, 4> out) {
+  constexpr const char* kName = "attention_weights";
+  const Problem problem = check_problem(kName, inputs, options);
+  const MaskSizes& sizes = problem.sizes;
+  check_rows(kName, rows, sizes, true);
+  check_tensor(kName, "out", out, {sizes.batch, sizes.heads, sizes.t_q, sizes.t_k});
+  const InsightJob job{inputs, rows, &options.mask, problem.score_factor};
+  write_tiles(problem, job, options.workspace, AttentionStep::weights, RowRange::all(sizes), 0, out);
+}
+
+void attention_row_insight(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
+                           int64_t q_begin, const RowInsight& out) {
+  constexpr const char* kName = "attention_row_insight";
+  const Problem problem = check_problem(kName, inputs, options);
+  const MaskSizes& sizes = problem.sizes;
+  check_rows(kName, rows, sizes, true);
+  const int64_t count = check_row_insight(kName, out, sizes);
+  check_range(kName, "queries", q_begin, count, sizes.t_q);
+  const RowRange range{0, sizes.batch, 0, sizes.heads, q_begin, q_begin + count};
+  const int64_t top_k = std::max(out.top_keys.size(3), out.top_weights.size(3));
+  const InsightJob job{inputs, rows, &options.mask, problem.score_factor};
+  run_tasks<QueryBlock>(
+      options.workspace, scratch_of(problem, top_k),
+      [&](auto visit) { for_each_block(sizes, options.mask, range, visit); },
+      [&]<Isa isa>(const QueryBlock& block, float* scratch) {
+        insight_rows_kernel<isa>(job, block, q_begin, out, scratch);
+      });
+}
+
+void attention_mass_received(const AttentionInputs& inputs, const AttentionOptions& options,
+                             RowStates<const float> rows, View<float, 3> out) {
+  constexpr const char* kName = "attention_mass_received";
+  const Problem problem = check_problem(kName, inputs, options);
+  const MaskSizes& sizes = problem.sizes;
+  check_rows(kName, rows, sizes, true);
+  const Shape<3> expected{sizes.batch, sizes.heads, sizes.t_k};
+  check(out.shape() == expected, kName, "out has shape ", out.shape(), ", expected [B, H, Tk] = ", expected);
+  check_result(kName, "out", out);
+  const InsightJob job{inputs, rows, &options.mask, problem.score_factor};
+  const auto for_each_task = [&](auto visit) {
+    for_each_segment(sizes, options.mask, RowRange::all(sizes), [&](const QueryBlock& segment) {
+      const int64_t end = segment.segment.k_end;
+      for (int64_t k = segment.segment.k_begin; k < end; k += kMassKeys) {
+        visit(KeyBlock{segment, k, std::min(k + kMassKeys, end)});
+      }
+    });
+  };
+  run_tasks<KeyBlock>(
+      options.workspace, scratch_of(problem), for_each_task,
+      [&]<Isa isa>(const KeyBlock& block, float* scratch) { insight_mass_kernel<isa>(job, block, out, scratch); });
+}
+
+}  // namespace heed
