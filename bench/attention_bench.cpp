@@ -36,11 +36,22 @@ std::function<void()> timed_call(const AttentionCase& each) {
   };
 }
 
+std::function<void()> insight_call(const AttentionCase& each) {
+  const auto call = std::make_shared<AttentionCall>(each.sizes, false);
+  call->forward();
+  return [call] { call->insight(); };
+}
+
+std::function<void()> call_of(const AttentionCase& each) {
+  if (each.kind == "insight") return insight_call(each);
+  return each.sizes.width > 0 ? timed_call<LayerCall>(each) : timed_call<AttentionCall>(each);
+}
+
 Contender contender_of(const AttentionCase& each, int threads) {
   Contender contender;
   contender.threads = threads;
   contender.flops = attention_flops(each.kind, each.sizes);
-  contender.call = each.sizes.width > 0 ? timed_call<LayerCall>(each) : timed_call<AttentionCall>(each);
+  contender.call = call_of(each);
   return contender;
 }
 

@@ -64,4 +64,16 @@ void AttentionCall::backward() {
                      {gradients_.q_view, gradients_.k_view, gradients_.v_view});
 }
 
+void AttentionCall::insight() {
+  const RowStates<float> rows{reference_.view<3>(), sum_.view<3>()};
+  if (top_keys_.empty()) {
+    entropy_ = largest_ = Tensor(sum_.shape());
+    top_weights_ = Tensor({sizes_.batch, sizes_.heads, sizes_.t_q, kTopKeys});
+    top_keys_.resize(top_weights_.values().size());
+  }
+  const View<float, 4> weights = top_weights_.view<4>();
+  attention_row_insight(inputs(), options_, rows, 0,
+                        {entropy_.view<3>(), largest_.view<3>(), {top_keys_.data(), weights.shape()}, weights});
+}
+
 }  // namespace heed::bench

@@ -1,8 +1,10 @@
 // AttentionCall: the tensors of one attention case in its layout, and the calls that the bench times.
 #pragma once
 
+#include <vector>
+
 #include "bench/row.h"
-#include "heed/attention/attention.h"
+#include "heed/attention/insight.h"
 #include "heed/core/tensor.h"
 
 namespace heed::bench {
@@ -17,6 +19,8 @@ class AttentionCall {
   void forward();
   // After forward().
   void backward();
+  // After forward(): entropy, largest score and the top 5 keys of every row.
+  void insight();
 
  private:
   // q, k, v or their gradients: three arrays, or with layout qkv one [B, T, (H + 2 Hkv) · D] array, kept in `q`.
@@ -35,6 +39,11 @@ class AttentionCall {
   Tensor out_, d_out_;                    // in the order of the layout
   View<float, 4> out_view_, d_out_view_;  // [B, Tq, H, D]
   Tensor reference_, sum_;                // [B, H, Tq]
+
+  static constexpr int64_t kTopKeys = 5;
+  Tensor entropy_, largest_;       // [B, H, Tq]
+  Tensor top_weights_;             // [B, H, Tq, kTopKeys]
+  std::vector<int64_t> top_keys_;  // the same
 };
 
 }  // namespace heed::bench

@@ -130,6 +130,20 @@ void add_layer_cases(std::vector<AttentionCase>& cases) {
   }
 }
 
+// Entropy, largest score and top 5 keys of 4 rows, beside computing those rows.
+void add_insight_cases(std::vector<AttentionCase>& cases) {
+  AttentionCase forward = plain_case("forward", 64, 32768, "dense");
+  forward.label.name = "forward-d64-q4-t32768";
+  forward.label.group = "insight";
+  forward.label.slow = true;
+  forward.sizes.t_q = 4;
+  AttentionCase insight = forward;
+  insight.label.name = "insight-d64-q4-t32768";
+  insight.kind = "insight";
+  insight.base = forward.label.name;
+  cases.insert(cases.end(), {forward, insight});
+}
+
 // Peak resident size: the score matrix of these sizes would need 34 GB.
 void add_memory_cases(std::vector<AttentionCase>& cases) {
   for (const char* mask : {"dense", "causal"}) {
@@ -153,6 +167,7 @@ std::vector<AttentionCase> make_cases() {
   add_thread_cases(cases);
   add_length_cases(cases);
   add_layer_cases(cases);
+  add_insight_cases(cases);
   add_memory_cases(cases);
   return cases;
 }
@@ -176,9 +191,9 @@ double attention_flops(const std::string& kind, const AttentionSizes& sizes) {
   // W_Q and W_O for every query, W_K and W_V for every key; none where width is 0.
   const int64_t outputs = 2 * sizes.dim * (sizes.t_q * sizes.heads + sizes.t_k * sizes.kv_heads);
   const double projections = 2.0 * static_cast<double>(sizes.batch * sizes.width * outputs);
-  if (kind == "forward") return attention + projections;
+  if (kind == "forward" || kind == "insight") return attention + projections;
   if (kind == "backward") return 2.5 * attention + 2 * projections;
-  check(kind == "both", "attention_flops", "unknown kind ", kind, "; give forward, backward or both");
+  check(kind == "both", "attention_flops", "unknown kind ", kind, "; give forward, backward, both or insight");
   return 3.5 * attention + 3 * projections;
 }
 

@@ -35,7 +35,7 @@ struct MatmulSizes {
 // What does not apply is absent. Shares are fractions of 1.
 struct Row {
   std::string name;
-  std::string kind;  // forward, backward, both, decode, matmul, memory
+  std::string kind;  // forward, backward, both, decode, insight, matmul, memory
   std::optional<AttentionSizes> attention;
   std::optional<MatmulSizes> matmul;
   int threads = 1;

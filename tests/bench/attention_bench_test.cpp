@@ -35,7 +35,7 @@ AttentionCase small_case(const std::string& kind, const std::string& layout) {
 
 TEST(BenchAttention, MeasuresEveryKindAndLayoutOnEveryInstructionSet) {
   test::on_every_isa([] {
-    for (const char* kind : {"forward", "backward", "both"}) {
+    for (const char* kind : {"forward", "backward", "both", "insight"}) {
       for (const char* layout : {"bhtd", "bthd", "qkv"}) {
         const std::vector<Row> rows = run({small_case(kind, layout)});
         ASSERT_EQ(rows.size(), 1U);

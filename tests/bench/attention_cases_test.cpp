@@ -35,7 +35,7 @@ TEST(AttentionCases, HoldTheTableOfTargets) {
   }
   for (const char* name : {"forward-d64-t8192-window512", "forward-d64-t512-dense-bthd", "forward-d64-t2048-dense-qkv",
                            "backward-d64-t2048-causal-threads", "length-h1-d64-t32768", "memory-d64-t32768-dense",
-                           "layer-forward-d64-t512-causal", "layer-both-d64-t512-causal"}) {
+                           "layer-forward-d64-t512-causal", "layer-both-d64-t512-causal", "insight-d64-q4-t32768"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -75,6 +75,7 @@ TEST(AttentionFlops, OfBackwardAreTwoAndAHalfTimesForwardAndOfBothThreeAndAHalf)
   const double forward = attention_flops("forward", sizes);
   EXPECT_EQ(attention_flops("backward", sizes), 2.5 * forward);
   EXPECT_EQ(attention_flops("both", sizes), 3.5 * forward);
+  EXPECT_EQ(attention_flops("insight", sizes), forward);
   EXPECT_THROW(attention_flops("sideways", sizes), Error);
 }
 
