@@ -10,7 +10,9 @@ target_sources(
     TYPE HEADERS
     BASE_DIRS ${CMAKE_CURRENT_SOURCE_DIR}
     FILES
+      heed/core/bf16.h
       heed/core/error.h
+      heed/core/large_memory.h
       heed/core/memory.h
       heed/core/rng.h
       heed/core/shape.h
@@ -25,6 +27,8 @@ target_sources(
       heed/ops/rotary.h
       heed/attention/attention.h
       heed/attention/insight.h
+      heed/attention/decode.h
+      heed/attention/kv_cache.h
       heed/attention/mask.h
       heed/attention/multihead.h
       heed/attention/reference.h)

@@ -64,6 +64,7 @@ class ForwardBlock {
   void pack_queries();
   void visit_pieces(ForwardMode mode);
   KeyPiece load_piece(int64_t begin, int64_t keys);
+  KeyPiece load_page(int64_t begin, int64_t keys);
   void visit(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode);
 
   template <int C, class Epilogue>
@@ -102,8 +103,8 @@ class ForwardBlock {
   float* piece_sum_;        // [kWidth]
   float* piece_reference_;  // [kWidth]
   float* piece_o_;          // [Dv][kWidth]
-  float* k_copy_;           // [kPieceKeys][Dk]
-  float* v_copy_;           // [kPieceKeys][Dv]
+  float* k_copy_;           // [kPieceKeys][Dk, or up to whole vectors]
+  float* v_copy_;           // [kPieceKeys][Dv, likewise]
 };
 
 // Scores of the run's keys and vectors, one chain over d from 0, handed to epilogue(tile, first key, first vector).

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "heed/attention/forward_block.h"
+#include "heed/attention/forward_paged.h"
 #include "heed/attention/forward_rare.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
@@ -19,8 +20,8 @@ namespace heed::HWY_NAMESPACE {
 
 // What the constructor takes.
 int64_t ForwardBlock::scratch_floats(int64_t d_k, int64_t d_v) {
-  return kPieceKeys * (kWidth + d_k + d_v) + PanelMask::kScratch + (d_v + 2) * kWidth +
-         kMostPanels * kWidth * (d_k + d_v + 3) + 16 * kLanes;
+  return kPieceKeys * (kWidth + round_up<int64_t>(d_k, kLanes) + round_up<int64_t>(d_v, kLanes)) + PanelMask::kScratch +
+         (d_v + 2) * kWidth + kMostPanels * kWidth * (d_k + d_v + 3) + 16 * kLanes;
 }
 
 ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch)
@@ -39,8 +40,8 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
   piece_sum_ = take(kWidth);
   piece_reference_ = take(kWidth);
   piece_o_ = take(d_v_ * kWidth);
-  k_copy_ = take(kPieceKeys * d_k_);
-  v_copy_ = take(kPieceKeys * d_v_);
+  k_copy_ = take(kPieceKeys * round_up<int64_t>(d_k_, kLanes));
+  v_copy_ = take(kPieceKeys * round_up<int64_t>(d_v_, kLanes));
   mask_.set_scratch(take(PanelMask::kScratch));
   for (int64_t q = block.q_begin; q < block.q_end; ++panels_) {
     QueryPanel& panel = panel_[panels_];
@@ -58,7 +59,7 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
   // Rows of k or v that do not follow each other share few sets of the caches, so a piece is copied once for all
   // panels; a single panel would not earn it back.
   copy_rows_ = panels_ > 1;
-  if (next != nullptr) prefetch(*next);
+  if (next != nullptr && job.paged == nullptr) prefetch(*next);
 }
 
 void ForwardBlock::prefetch(const QueryBlock& next) {
@@ -117,6 +118,7 @@ void ForwardBlock::visit_pieces(ForwardMode mode) {
 }
 
 KeyPiece ForwardBlock::load_piece(int64_t begin, int64_t keys) {
+  if (job_.paged != nullptr) return load_page(begin, keys);
   const View<const float, 4>& k = job_.inputs.k;
   const View<const float, 4>& v = job_.inputs.v;
   const int64_t first = block_.segment.k_begin + begin;

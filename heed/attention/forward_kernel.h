@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/attention/attention.h"
+#include "heed/attention/kv_cache.h"
 #include "heed/simd/isa.h"
 
 namespace heed {
@@ -30,12 +31,20 @@ struct QueryBlock {
   int64_t q_end = 0;
 };
 
+// Keys and values in the pages of a cache, instead of views: pages[b] are those of item b, in order.
+struct PagedKeys {
+  KvLayout layout;
+  const int32_t* const* pages = nullptr;
+};
+
 struct ForwardJob {
   AttentionInputs inputs;
   View<float, 4> out;
   RowStates<float> rows;  // null views when nobody asked
   const Mask* mask = nullptr;
   float score_factor = 0.0F;  // scale · log2 e
+  // Where not null, k and v are read from here, and inputs.k and inputs.v tell only their sizes.
+  const PagedKeys* paged = nullptr;
 };
 
 // Scratch floats that forward_block needs.

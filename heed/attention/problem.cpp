@@ -62,7 +62,7 @@ Problem check_problem(const char* function, const AttentionInputs& inputs, const
   const double scale =
       options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(problem.d_k));
   problem.scale = static_cast<float>(scale);
-  problem.score_factor = static_cast<float>(scale * 1.44269504088896340736);
+  problem.score_factor = static_cast<float>(scale * kLog2E);
   check(std::isfinite(problem.score_factor), function, "scale is ", problem.scale,
         "; it and its product with log2 e must be finite");
   options.mask.check_fits(function, problem.sizes);

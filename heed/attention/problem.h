@@ -6,6 +6,8 @@
 
 namespace heed {
 
+inline constexpr double kLog2E = 1.44269504088896340736;
+
 // The sizes of a call, after they were found to fit.
 struct Problem {
   MaskSizes sizes;  // B, H, Tq, Tk

@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "heed/core/tensor.h"
 #include "heed/parallel/parallel_for.h"
 #include "tests/support/allocation_counter.h"
-#include "tests/support/attention_case.h"
+#include "tests/support/cached_case.h"
 #include "tests/support/every_isa.h"
 
 namespace heed::test {
@@ -58,6 +59,22 @@ TEST_F(AttentionAllocation, ForwardWithAWorkspaceAllocatesOnlyOnce) {
 TEST_F(AttentionAllocation, BackwardWithAWorkspaceAllocatesOnlyOnce) {
   case_.forward();
   expect_second_call_allocates_nothing([&] { case_.backward(); });
+}
+
+TEST(DecodeAllocation, DecodeWithAWorkspaceAllocatesOnlyOnce) {
+  for (const int64_t t_q : {1, 50}) {
+    AttentionCase c({.batch = 2, .t_q = t_q, .t_k = 700, .heads = 4, .kv_heads = 1, .d_k = 24, .d_v = 40}, Layout::bthd,
+                    2);
+    KvCache cache(cache_options(c.sizes, 2000));
+    const std::vector<int64_t> sequences = add_sequences(cache, 2);
+    for (int64_t b = 0; b < 2; ++b) {
+      cache.append(chunk_of(c, b, sequences[static_cast<size_t>(b)], 0, b == 0 ? 700 : 300));
+    }
+    Workspace workspace;
+    DecodeOptions options;
+    options.workspace = &workspace;
+    expect_second_call_allocates_nothing([&] { attention_decode(cache, sequences, c.q, options, c.out, c.rows); });
+  }
 }
 
 }  // namespace

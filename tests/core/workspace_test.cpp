@@ -31,6 +31,15 @@ TEST(Workspace, KeepsItsMemoryForCallsThatNeedNoMore) {
   EXPECT_EQ(workspace.capacity_bytes(), 100 * sizeof(float));
 }
 
+TEST(Workspace, OfTheCallersMemoryDoesNotGrow) {
+  alignas(kAlignment) float memory[32];
+  Workspace workspace(memory, 32);
+  EXPECT_EQ(workspace.floats(32), memory);
+  EXPECT_EQ(workspace.floats(1), memory);
+  EXPECT_THROW(workspace.floats(33), Error);
+  EXPECT_EQ(workspace.capacity_bytes(), sizeof(memory));
+}
+
 TEST(Workspace, Grows) {
   Workspace workspace;
   workspace.floats(10);

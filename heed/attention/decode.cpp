@@ -1,0 +1,243 @@
+// Decode: checks, the list of items, and the dispatch to the kernels.
+#include "heed/attention/decode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "heed/attention/decode_kernel.h"
+#include "heed/attention/problem.h"
+#include "heed/core/error.h"
+#include "heed/core/memory.h"
+#include "heed/parallel/parallel_for.h"
+#include "heed/simd/dispatch.h"
+
+namespace heed {
+namespace {
+
+constexpr const char* kName = "attention_decode";
+
+// Pieces of a task where an item is shared by threads.
+constexpr int64_t kTaskPieces = 4;
+
+// Everything of a call that the two paths share.
+struct DecodeCall {
+  const KvCache& cache;
+  std::span<const int64_t> sequences;
+  const DecodeOptions& options;
+  DecodeJob job;
+
+  int64_t items() const { return static_cast<int64_t>(sequences.size()); }
+  int64_t t_q() const { return job.q.size(1); }
+
+  // The keys that query t of item n sees.
+  KeyRangeRule rule(int64_t n) const {
+    const int64_t length = cache.length(sequences[static_cast<size_t>(n)]);
+    const int64_t offset = length - t_q();
+    KeyRangeRule result;
+    result.end = length;
+    if (options.causal) result.end_shift = offset + 1;
+    if (options.window_left < length) result.begin_shift = offset - options.window_left;
+    return result;
+  }
+
+  const int32_t* pages(int64_t n) const { return cache.pages(sequences[static_cast<size_t>(n)]).data(); }
+
+  Workspace& workspace(Workspace& own) const { return options.workspace != nullptr ? *options.workspace : own; }
+};
+
+void check_call(const DecodeCall& call, View<float, 4> out, RowStates<float> rows) {
+  const KvLayout& layout = call.job.layout;
+  const View<const float, 4>& q = call.job.q;
+  const int64_t heads = q.size(2);
+  check_tensor(kName, "q", q, {call.items(), q.size(1), heads, layout.d_k});
+  check(q.size(1) >= 0 && heads >= 1 && heads % layout.kv_heads == 0, kName, "q has shape ", q.shape(), "; its ", heads,
+        " heads must be a multiple of the ", layout.kv_heads, " key/value heads of the cache");
+  check_tensor(kName, "out", out, {call.items(), q.size(1), heads, layout.d_v});
+  check_rows(kName, rows, {call.items(), heads, q.size(1), 0}, false);
+  check(std::isfinite(call.job.score_factor), kName, "scale is ", call.options.scale.value_or(0.0F),
+        "; it and its product with log2 e must be finite");
+  check(call.options.window_left >= 0, kName, "window_left is ", call.options.window_left, "; give 0 or more");
+  const bool by_position = call.options.causal || call.options.window_left != Mask::kUnlimited;
+  for (const int64_t sequence : call.sequences) {
+    check(call.cache.contains(sequence), kName, "there is no sequence ", sequence, " in the cache");
+    check(!by_position || q.size(1) <= call.cache.length(sequence), kName, "q has ", q.size(1),
+          " queries, but sequence ", sequence, " has ", call.cache.length(sequence),
+          " keys; append the keys of the queries first");
+  }
+}
+
+// More than a few queries: the forward kernel, block by block.
+void decode_blocks(const DecodeCall& call) {
+  const DecodeJob& job = call.job;
+  const int64_t heads = job.q.size(2);
+  const int64_t blocks_of_head = divide_up(call.t_q(), kBlockQueries);
+  const int64_t blocks = call.items() * heads * blocks_of_head;
+  const int64_t tables = aligned_floats<const int32_t*>(call.items());
+  const int64_t list = aligned_floats<QueryBlock>(blocks);
+  dispatch([&]<Isa isa>() {
+    const int64_t scratch = aligned_floats<float>(forward_scratch<isa>(job.layout.d_k, job.layout.d_v));
+    Workspace own;
+    float* floats = call.workspace(own).floats(static_cast<size_t>(tables + list + threads() * scratch));
+    auto* pages = reinterpret_cast<const int32_t**>(floats);
+    auto* block = reinterpret_cast<QueryBlock*>(floats + tables);
+    int64_t at = 0;
+    for (int64_t n = 0; n < call.items(); ++n) {
+      pages[n] = call.pages(n);
+      const KeyRangeRule rule = call.rule(n);
+      for (int64_t i = 0; i < heads * blocks_of_head; ++i) {
+        const int64_t q_begin = (blocks_of_head - 1 - i % blocks_of_head) * kBlockQueries;
+        std::construct_at(block + at++, QueryBlock{n, i / blocks_of_head, Segment{0, call.t_q(), 0, rule.end}, rule,
+                                                   q_begin, std::min(q_begin + kBlockQueries, call.t_q())});
+      }
+    }
+    const PagedKeys paged{job.layout, pages};
+    const Mask mask;
+    ForwardJob forward;
+    forward.inputs.q = job.q;
+    forward.inputs.k = {nullptr, {call.items(), 0, job.layout.kv_heads, job.layout.d_k}};
+    forward.inputs.v = {nullptr, {call.items(), 0, job.layout.kv_heads, job.layout.d_v}};
+    forward.out = job.out;
+    forward.rows = job.rows;
+    forward.mask = &mask;
+    forward.score_factor = job.score_factor;
+    forward.paged = &paged;
+    parallel_for(blocks, [&](int64_t task, int worker) {
+      forward_block<isa>(forward, block[task], nullptr, floats + tables + list + worker * scratch);
+    });
+  });
+}
+
+// A part of an item that one thread computes, where threads share items.
+struct PieceTask {
+  int64_t item = 0;
+  int64_t first_piece = 0;
+  int64_t end_piece = 0;
+  int64_t results = 0;  // where its results begin, in floats
+};
+
+// A few queries: keys in lanes.
+class FewQueries {
+ public:
+  explicit FewQueries(const DecodeCall& call) : call_(call), items_(call.items() * call.job.layout.kv_heads) {}
+
+  void run() {
+    const int64_t list = aligned_floats<DecodeItem>(items_);
+    dispatch([&]<Isa isa>() {
+      count_pieces();
+      const bool shared = threads_share_items();
+      const int64_t row_floats = call_.job.row_count() * piece_result_floats(call_.job.layout);
+      const int64_t tasks = shared ? aligned_floats<PieceTask>(pieces_ / kTaskPieces + items_) : 0;
+      const int64_t results = shared ? pieces_ * row_floats : 0;
+      const int64_t scratch = aligned_floats<float>(decode_scratch<isa>(call_.job));
+      Workspace own;
+      float* floats = call_.workspace(own).floats(static_cast<size_t>(list + tasks + results + threads() * scratch));
+      item_ = reinterpret_cast<DecodeItem*>(floats);
+      list_items();
+      float* const workers = floats + list + tasks + results;
+      if (!shared) return run_whole<isa>(workers, scratch);
+      run_shared<isa>(reinterpret_cast<PieceTask*>(floats + list), floats + list + tasks, row_floats, workers, scratch);
+    });
+  }
+
+ private:
+  void count_pieces() {
+    for (int64_t n = 0; n < call_.items(); ++n) {
+      const auto [first, end] = piece_range(call_.rule(n));
+      pieces_ += (end - first) * call_.job.layout.kv_heads;
+      most_pieces_ = std::max(most_pieces_, end - first);
+    }
+  }
+
+  KeyRange piece_range(const KeyRangeRule& rule) const {
+    const int64_t begin = rule.at(0).begin;
+    const int64_t end = rule.at(call_.t_q() - 1).end;
+    return begin < end ? KeyRange{begin / kPageKeys, divide_up(end, kPageKeys)} : KeyRange{0, 0};
+  }
+
+  // Whole items need no results in between, but they must fill the threads: many of them, or a number that divides well
+  // and none larger than the others.
+  bool threads_share_items() const {
+    const int64_t count = threads();
+    const bool even = items_ % count == 0 && pieces_ == items_ * most_pieces_;
+    return count > 1 && items_ < 8 * count && !even && pieces_ > items_;
+  }
+
+  // The longest first.
+  void list_items() {
+    int64_t at = 0;
+    for (int64_t n = 0; n < call_.items(); ++n) {
+      const KeyRangeRule rule = call_.rule(n);
+      const auto [first, end] = piece_range(rule);
+      for (int64_t head = 0; head < call_.job.layout.kv_heads; ++head) {
+        std::construct_at(item_ + at++, DecodeItem{n, head, call_.pages(n), rule, first, end});
+      }
+    }
+    std::sort(item_, item_ + items_, [](const DecodeItem& a, const DecodeItem& b) {
+      const int64_t more = a.end_piece - a.first_piece - (b.end_piece - b.first_piece);
+      return more != 0 ? more > 0 : a.n != b.n ? a.n < b.n : a.kv_head < b.kv_head;
+    });
+  }
+
+  template <Isa isa>
+  void run_whole(float* workers, int64_t scratch) {
+    const int64_t ahead = std::min<int64_t>(threads(), items_);
+    parallel_for(items_, [&](int64_t task, int worker) {
+      const std::byte* next = nullptr;
+      if (task + ahead < items_) {
+        const DecodeItem& item = item_[task + ahead];
+        if (item.first_piece < item.end_piece) {
+          next = call_.job.layout.k_page(item.kv_head, item.pages[item.first_piece]);
+        }
+      }
+      decode_item<isa>(call_.job, item_[task], next, workers + worker * scratch);
+    });
+  }
+
+  template <Isa isa>
+  void run_shared(PieceTask* task, float* results, int64_t row_floats, float* workers, int64_t scratch) {
+    int64_t tasks = 0;
+    int64_t at = 0;
+    for (int64_t i = 0; i < items_; ++i) {
+      for (int64_t first = item_[i].first_piece; first < item_[i].end_piece; first += kTaskPieces) {
+        const int64_t end = std::min(first + kTaskPieces, item_[i].end_piece);
+        std::construct_at(task + tasks++, PieceTask{i, first, end, at});
+        at += (end - first) * row_floats;
+      }
+    }
+    parallel_for(tasks, [&](int64_t i, int worker) {
+      DecodeItem part = item_[task[i].item];
+      part.first_piece = task[i].first_piece;
+      part.end_piece = task[i].end_piece;
+      decode_pieces<isa>(call_.job, part, results + task[i].results, workers + worker * scratch);
+    });
+    // The results of an item follow each other, and so do the items.
+    parallel_for(items_, [&](int64_t i, int worker) {
+      int64_t before = 0;
+      for (int64_t other = 0; other < i; ++other) before += item_[other].end_piece - item_[other].first_piece;
+      decode_merge<isa>(call_.job, item_[i], results + before * row_floats, workers + worker * scratch);
+    });
+  }
+
+  const DecodeCall& call_;
+  int64_t items_;  // of the batch, times key/value heads
+  int64_t pieces_ = 0;
+  int64_t most_pieces_ = 0;  // of an item
+  DecodeItem* item_ = nullptr;
+};
+
+}  // namespace
+
+void attention_decode(const KvCache& cache, std::span<const int64_t> sequences, View<const float, 4> q,
+                      const DecodeOptions& options, View<float, 4> out, RowStates<float> rows) {
+  const double scale =
+      options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(cache.layout().d_k));
+  const auto score_factor = static_cast<float>(scale * kLog2E);
+  const DecodeCall call{cache, sequences, options, {cache.layout(), q, out, rows, score_factor}};
+  check_call(call, out, rows);
+  if (out.count() == 0) return;
+  if (q.size(1) > kFewQueries) return decode_blocks(call);
+  FewQueries(call).run();
+}
+
+}  // namespace heed

@@ -1,0 +1,342 @@
+// Decode for one item of the batch and one key/value head: a few rows (queries times heads of the group) against its
+// pages. Keys are in lanes for the scores and widths for the products, so k and v are read once, as they lie.
+//
+//   for each piece (one page) and up to 4 rows:
+//     1. scores:   scores[row][key] = k · q, weights = 2^scores, 0 where hidden
+//     2. products: o[row][d] += weights · v, and the sum of the weights, key by key
+//     3. reference: 0 when that sum is in range, else 1 and 2 again with the piece's true maximum
+//     4. merge into the rows' states
+//   at the end out = o / sum.
+#include "heed/simd/target.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "heed/attention/decode_rows.h"
+#include "heed/core/memory.h"
+#include "heed/simd/math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+int64_t DecodeRows::scratch_floats(const DecodeJob& job) {
+  const int64_t rows = job.row_count();
+  return rows * (round_up<int64_t>(job.layout.d_k, kUnit) + job.layout.v_step) + 2 * round_up<int64_t>(rows, kUnit) +
+         kStreamRows * (2 * kPageKeys + piece_result_floats(job.layout));
+}
+
+DecodeRows::DecodeRows(const DecodeJob& job, const DecodeItem& item, float* scratch)
+    : job_(job), item_(item), layout_(job.layout), group_(job.group()), rows_(job.row_count()) {
+  const auto take = [&scratch](int64_t floats) {
+    float* part = scratch;
+    scratch += round_up<int64_t>(floats, kUnit);
+    return part;
+  };
+  q_ = take(rows_ * round_up<int64_t>(layout_.d_k, kUnit));
+  o_ = take(rows_ * layout_.v_step);
+  reference_ = take(rows_);
+  sum_ = take(rows_);
+  scores_ = take(kStreamRows * kPageKeys);
+  weights_ = take(kStreamRows * kPageKeys);
+  piece_ = take(kStreamRows * piece_result_floats(layout_));
+}
+
+void DecodeRows::pack_queries() {
+  const int64_t step = round_up<int64_t>(layout_.d_k, kUnit);
+  const Vector factor = hn::Set(kFloats, job_.score_factor);
+  for (int64_t row = 0; row < rows_; ++row) {
+    const float* from = &job_.q(item_.n, row / group_, item_.kv_head * group_ + row % group_, 0);
+    float* to = q_ + row * step;
+    int64_t d = 0;
+    for (; d + kLanes <= layout_.d_k; d += kLanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(kFloats, from + d), factor), kFloats, to + d);
+    }
+    for (; d < layout_.d_k; ++d) to[d] = job_.score_factor * from[d];
+  }
+}
+
+void DecodeRows::clear_states(int64_t first, int64_t count) {
+  std::fill_n(reference_ + first, count, -std::numeric_limits<float>::infinity());
+  std::fill_n(sum_ + first, count, 0.0F);
+  std::fill_n(o_ + first * layout_.v_step, count * layout_.v_step, 0.0F);
+}
+
+void DecodeRows::run(const std::byte* next) {
+  pack_queries();
+  clear_states(0, rows_);
+  for (int64_t piece = item_.first_piece; piece < item_.end_piece; ++piece) {
+    const std::byte* ahead = piece + 1 < item_.end_piece ? layout_.k_page(item_.kv_head, item_.pages[piece + 1]) : next;
+    for (int64_t row = 0; row < rows_; row += kStreamRows) {
+      const RowGroup group = rows_of_piece(row, std::min<int64_t>(kStreamRows, rows_ - row), piece);
+      if (group.begin >= group.end) continue;
+      compute_piece(group, row == 0, row == 0 ? ahead : nullptr, DecodeMode::fast);
+      for (int i = 0; i < group.count; ++i) merge(row + i, piece_result(i));
+    }
+  }
+  finish();
+}
+
+void DecodeRows::pieces(float* results) {
+  pack_queries();
+  const int64_t size = piece_result_floats(layout_);
+  for (int64_t piece = item_.first_piece; piece < item_.end_piece; ++piece) {
+    const std::byte* ahead =
+        piece + 1 < item_.end_piece ? layout_.k_page(item_.kv_head, item_.pages[piece + 1]) : nullptr;
+    for (int64_t row = 0; row < rows_; row += kStreamRows) {
+      const RowGroup group = rows_of_piece(row, std::min<int64_t>(kStreamRows, rows_ - row), piece);
+      float* to = results + ((piece - item_.first_piece) * rows_ + row) * size;
+      if (group.begin >= group.end) {
+        for (int i = 0; i < group.count; ++i) {
+          to[i * size] = -std::numeric_limits<float>::infinity();
+          to[i * size + 1] = 0.0F;
+        }
+        continue;
+      }
+      compute_piece(group, row == 0, row == 0 ? ahead : nullptr, DecodeMode::fast);
+      std::copy_n(piece_, group.count * size, to);
+    }
+  }
+}
+
+void DecodeRows::merge_pieces(const float* results) {
+  pack_queries();
+  clear_states(0, rows_);
+  const int64_t size = piece_result_floats(layout_);
+  for (int64_t piece = item_.first_piece; piece < item_.end_piece; ++piece) {
+    for (int64_t row = 0; row < rows_; ++row, results += size) merge(row, results);
+  }
+  finish();
+}
+
+// The rows [first, first + count) in a piece: the keys that each sees, and the keys that any sees.
+RowGroup DecodeRows::rows_of_piece(int64_t first, int64_t count, int64_t piece) const {
+  RowGroup group;
+  group.first = first;
+  group.count = static_cast<int>(count);
+  group.piece = piece;
+  group.begin = kPageKeys;
+  for (int i = 0; i < group.count; ++i) {
+    const KeyRange keys = item_.rule.at((first + i) / group_);
+    group.from[i] = std::clamp<int64_t>(keys.begin - piece * kPageKeys, 0, kPageKeys);
+    group.to[i] = std::clamp<int64_t>(keys.end - piece * kPageKeys, 0, kPageKeys);
+    if (group.from[i] >= group.to[i]) continue;
+    group.begin = std::min(group.begin, group.from[i]);
+    group.end = std::max(group.end, group.to[i]);
+  }
+  return group;
+}
+
+void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode) {
+  if (layout_.storage == KvStorage::f32) return compute_stored<float>(group, first_group, next, mode);
+  compute_stored<uint16_t>(group, first_group, next, mode);
+}
+
+// Passes 1 to 3. While k is read, v is asked for; while v is read, the next k.
+template <class Element>
+void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode) {
+  const int64_t page = item_.pages[group.piece];
+  const auto* k = reinterpret_cast<const Element*>(layout_.k_page(item_.kv_head, page));
+  const auto* v = reinterpret_cast<const Element*>(layout_.v_page(item_.kv_head, page));
+  const Element* ahead = first_group ? v : nullptr;
+  with_count<kStreamRows>(group.count, [&]<int R>() HWY_ATTR {
+    score<R>(group, k, ahead);
+    if (mode == DecodeMode::fast) {
+      exponentiate<R>(group);
+      multiply<R>(group, v, reinterpret_cast<const Element*>(next));
+      if (sums_in_range<R>(group)) return;
+    }
+    use_true_maximum<R>(group, mode);
+    multiply<R>(group, v, static_cast<const Element*>(nullptr));
+  });
+}
+
+// 1. Scores of the keys that any row sees, in whole vectors, one chain over d from 0.
+template <int R, class Element>
+void DecodeRows::score(const RowGroup& group, const Element* k, const Element* ahead) {
+  const int64_t q_step = round_up<int64_t>(layout_.d_k, kUnit);
+  const float* q = q_ + group.first * q_step;
+  const int64_t end = divide_up<int64_t>(group.end, kLanes);
+  for (int64_t at = group.begin / kLanes; at < end;) {
+    const int vectors = static_cast<int>(std::min<int64_t>(kStreamVectors<R>, end - at));
+    with_count<kStreamVectors<R>>(vectors, [&]<int C>() HWY_ATTR {
+      RegisterTile<R, C> tile;
+      tile.set_zero();
+      accumulate_stream(tile, q, q_step, k + at * kLanes, kPageKeys, layout_.d_k,
+                        ahead == nullptr ? ahead : ahead + at * kLanes, [](int64_t) HWY_ATTR {});
+      tile.store(scores_ + at * kLanes, kPageKeys);
+    });
+    at += vectors;
+  }
+}
+
+// 1. weights = 2^(score - reference of the row), 0 where hidden.
+template <int R, class Reference>
+void DecodeRows::weigh(const RowGroup& group, Reference reference) {
+  const int64_t end = divide_up<int64_t>(group.end, kLanes) * kLanes;
+  for (int r = 0; r < R; ++r) {
+    const Vector from = hn::Set(kFloats, static_cast<float>(group.from[r]));
+    const Vector to = hn::Set(kFloats, static_cast<float>(group.to[r]));
+    for (int64_t key = group.begin / kLanes * kLanes; key < end; key += kLanes) {
+      const Vector at = hn::Iota(kFloats, static_cast<float>(key));
+      const auto visible = hn::And(hn::Ge(at, from), hn::Lt(at, to));
+      const Vector score = reference(r, hn::LoadU(kFloats, scores_ + r * kPageKeys + key));
+      hn::StoreU(hn::IfThenElseZero(visible, exp2(score)), kFloats, weights_ + r * kPageKeys + key);
+    }
+  }
+}
+
+template <int R>
+void DecodeRows::exponentiate(const RowGroup& group) {
+  weigh<R>(group, [](int, Vector score) HWY_ATTR { return score; });
+  for (int r = 0; r < R; ++r) {
+    piece_result(r)[0] = group.from[r] < group.to[r] ? 0.0F : -std::numeric_limits<float>::infinity();
+  }
+}
+
+// 2. o = weights · v, one chain over the keys for each element; the sum likewise, in the shadow of the first widths.
+template <int R, class Element>
+void DecodeRows::multiply(const RowGroup& group, const Element* v, const Element* next) {
+  const int64_t step = layout_.v_step;
+  const int64_t end = divide_up<int64_t>(layout_.d_v, kLanes);
+  const float* weights = weights_ + group.begin;
+  const Element* from = v + group.begin * step;
+  const Element* ahead = next == nullptr ? next : next + group.begin * step;
+  const int64_t keys = group.end - group.begin;
+  for (int64_t at = 0; at < end;) {
+    const int vectors = static_cast<int>(std::min<int64_t>(kStreamVectors<R>, end - at));
+    with_count<kStreamVectors<R>>(vectors, [&]<int C>() HWY_ATTR {
+      RegisterTile<R, C> tile;
+      tile.set_zero();
+      const Element* ahead_here = ahead == nullptr ? ahead : ahead + at * kLanes;
+      if (at == 0) {
+        Vector sum[R];
+        for (int r = 0; r < R; ++r) sum[r] = hn::Zero(kFloats);
+        accumulate_stream(tile, weights, kPageKeys, from, step, keys, ahead_here, [&](int64_t key) HWY_ATTR {
+#pragma GCC unroll 4
+          for (int r = 0; r < R; ++r) sum[r] = hn::Add(sum[r], hn::Set(kFloats, weights[r * kPageKeys + key]));
+        });
+        for (int r = 0; r < R; ++r) piece_result(r)[1] = hn::GetLane(sum[r]);
+      } else {
+        accumulate_stream(tile, weights, kPageKeys, from + at * kLanes, step, keys, ahead_here,
+                          [](int64_t) HWY_ATTR {});
+      }
+      tile.store(piece_ + kPieceResultHead + at * kLanes, piece_result_floats(layout_));
+    });
+    at += vectors;
+  }
+}
+
+// 3. Is the reference 0 right for every row that sees a key of this piece?
+template <int R>
+bool DecodeRows::sums_in_range(const RowGroup& group) const {
+  bool all = true;
+  for (int r = 0; r < R; ++r) {
+    const float sum = piece_result(r)[1];
+    all = all && (group.from[r] >= group.to[r] || (sum >= kLeastSum && sum <= kMostSum));
+  }
+  return all;
+}
+
+// 3, rarely: the true maximum as the reference of the rows whose sum was out of range. The others get the same bits as
+// before.
+template <int R>
+void DecodeRows::use_true_maximum(const RowGroup& group, DecodeMode mode) {
+  for (int r = 0; r < R; ++r) {
+    float* result = piece_result(r);
+    if (mode == DecodeMode::fast && result[1] >= kLeastSum && result[1] <= kMostSum) continue;
+    result[0] = -std::numeric_limits<float>::infinity();
+    for (int64_t key = group.from[r]; key < group.to[r]; ++key) {
+      result[0] = std::max(result[0], scores_[r * kPageKeys + key]);  // a NaN is not taken
+    }
+  }
+  weigh<R>(group, [&](int r, Vector score) HWY_ATTR { return hn::Sub(score, hn::Set(kFloats, piece_result(r)[0])); });
+}
+
+// 4. m' = max(m, m_p), l = l · 2^(m - m') + l_p · 2^(m_p - m'), o likewise.
+void DecodeRows::merge(int64_t row, const float* piece) {
+  const float m = reference_[row];
+  const float m_piece = piece[0];
+  if (m_piece == -std::numeric_limits<float>::infinity() && piece[1] == 0.0F) return;  // sees no key of the piece
+  float* const o = o_ + row * layout_.v_step;
+  const float* const o_piece = piece + kPieceResultHead;
+  const float most = m_piece > m ? m_piece : m;
+  const Vector one = hn::Set(kFloats, 1.0F);
+  const auto factor = [&](float from) HWY_ATTR {
+    return from == most ? one : exp2(hn::Sub(hn::Set(kFloats, from), hn::Set(kFloats, most)));
+  };
+  const Vector scale = factor(m);
+  const Vector scale_piece = factor(m_piece);
+  const auto merged = [&](Vector old, Vector added)
+                          HWY_ATTR { return hn::MulAdd(added, scale_piece, hn::Mul(old, scale)); };
+  reference_[row] = most;
+  sum_[row] = hn::GetLane(merged(hn::Set(kFloats, sum_[row]), hn::Set(kFloats, piece[1])));
+  for (int64_t d = 0; d < layout_.d_v; d += kLanes) {
+    hn::StoreU(merged(hn::LoadU(kFloats, o + d), hn::LoadU(kFloats, o_piece + d)), kFloats, o + d);
+  }
+}
+
+// 0 · x is NaN for NaN and ±∞ alone.
+bool DecodeRows::is_finite(int64_t row) const {
+  const float* o = o_ + row * layout_.v_step;
+  float probe = 0.0F * sum_[row];
+  for (int64_t d = 0; d < layout_.d_v; ++d) probe += 0.0F * o[d];
+  return probe == 0.0F;
+}
+
+// Rows that are not finite again: alone, so that keys which only others see take no part; then with true maxima.
+void DecodeRows::finish() {
+  for (int64_t row = 0; row < rows_; ++row) {
+    for (const DecodeMode mode : {DecodeMode::fast, DecodeMode::true_maximum}) {
+      if (is_finite(row)) break;
+      clear_states(row, 1);
+      for (int64_t piece = item_.first_piece; piece < item_.end_piece; ++piece) {
+        const RowGroup group = rows_of_piece(row, 1, piece);
+        if (group.begin >= group.end) continue;
+        compute_piece(group, false, nullptr, mode);
+        merge(row, piece_result(0));
+      }
+    }
+    write(row);
+  }
+}
+
+// out = o / sum; 0 for a row that saw no key.
+void DecodeRows::write(int64_t row) const {
+  const int64_t t = row / group_;
+  const int64_t head = item_.kv_head * group_ + row % group_;
+  const float sum = sum_[row];
+  const float factor = sum == 0.0F ? 0.0F : 1.0F / sum;
+  const float* o = o_ + row * layout_.v_step;
+  float* out = &job_.out(item_.n, t, head, 0);
+  for (int64_t d = 0; d < layout_.d_v; ++d) out[d] = factor * o[d];
+  if (job_.rows.sum.data() == nullptr) return;
+  job_.rows.reference(item_.n, head, t) = reference_[row];
+  job_.rows.sum(item_.n, head, t) = sum;
+}
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+namespace heed {
+
+template <>
+int64_t decode_scratch<kTargetIsa>(const DecodeJob& job) {
+  return HWY_NAMESPACE::DecodeRows::scratch_floats(job);
+}
+
+template <>
+void decode_item<kTargetIsa>(const DecodeJob& job, const DecodeItem& item, const std::byte* next, float* scratch) {
+  HWY_NAMESPACE::DecodeRows(job, item, scratch).run(next);
+}
+
+template <>
+void decode_pieces<kTargetIsa>(const DecodeJob& job, const DecodeItem& item, float* results, float* scratch) {
+  HWY_NAMESPACE::DecodeRows(job, item, scratch).pieces(results);
+}
+
+template <>
+void decode_merge<kTargetIsa>(const DecodeJob& job, const DecodeItem& item, const float* results, float* scratch) {
+  HWY_NAMESPACE::DecodeRows(job, item, scratch).merge_pieces(results);
+}
+
+}  // namespace heed

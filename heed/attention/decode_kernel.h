@@ -1,0 +1,57 @@
+// What the decode kernels of each instruction set are given. Internal to heed/attention.
+#pragma once
+
+#include "heed/attention/attention.h"
+#include "heed/attention/forward_kernel.h"
+#include "heed/attention/kv_cache.h"
+#include "heed/simd/isa.h"
+
+namespace heed {
+
+static_assert(kPageKeys == kPieceKeys, "a page is a piece of the order of arithmetic");
+
+// With up to this many queries a sequence decode has keys in lanes; with more the forward kernel reads the pages.
+inline constexpr int64_t kFewQueries = 16;
+
+struct DecodeJob {
+  KvLayout layout;
+  View<const float, 4> q;  // [N, Tq, H, Dk]
+  View<float, 4> out;      // [N, Tq, H, Dv]
+  RowStates<float> rows;   // null views when nobody asked
+  float score_factor = 0.0F;
+
+  int64_t group() const { return q.size(2) / layout.kv_heads; }
+  int64_t row_count() const { return q.size(1) * group(); }  // rows that share a key/value head
+};
+
+// One item of the batch and one key/value head: its rows are the queries of the heads of the group, query by query.
+struct DecodeItem {
+  int64_t n = 0;
+  int64_t kv_head = 0;
+  const int32_t* pages = nullptr;
+  KeyRangeRule rule;  // keys that query t sees
+  int64_t first_piece = 0;
+  int64_t end_piece = 0;
+};
+
+// What a piece gives a row: reference, sum, and o after them, padded to the cache's v_step.
+inline constexpr int64_t kPieceResultHead = 16;
+inline int64_t piece_result_floats(const KvLayout& layout) { return kPieceResultHead + layout.v_step; }
+
+// Scratch floats that the functions below need.
+template <Isa isa>
+int64_t decode_scratch(const DecodeJob& job);
+
+// All of an item: its pieces in order, then out (and rows). `next`, where not null, is the first page that this thread
+// will probably read next.
+template <Isa isa>
+void decode_item(const DecodeJob& job, const DecodeItem& item, const std::byte* next, float* scratch);
+
+// The same in two steps, for many threads and few items: the pieces [first_piece, end_piece) of an item into
+// results[piece - first_piece][row], in any order; and, when all are there, the rest.
+template <Isa isa>
+void decode_pieces(const DecodeJob& job, const DecodeItem& item, float* results, float* scratch);
+template <Isa isa>
+void decode_merge(const DecodeJob& job, const DecodeItem& item, const float* results, float* scratch);
+
+}  // namespace heed

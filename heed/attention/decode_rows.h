@@ -1,0 +1,83 @@
+// The rows of one item and key/value head in the decode kernel (decode_kernel.cpp has the story). Kernel sources only.
+#pragma once
+
+#include "heed/attention/decode_kernel.h"
+#include "heed/attention/stream_tile.h"
+#include "heed/simd/target.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+// Up to kStreamRows rows in one piece.
+struct RowGroup {
+  int64_t first = 0;  // row
+  int count = 0;
+  int64_t piece = 0;
+  int64_t from[kStreamRows] = {};  // keys of the piece that each row sees
+  int64_t to[kStreamRows] = {};
+  int64_t begin = 0;  // keys that any row sees
+  int64_t end = 0;
+};
+
+enum class DecodeMode {
+  fast,
+  true_maximum,  // every reference is the true maximum, so that nothing overflows on the way
+};
+
+class DecodeRows {
+ public:
+  DecodeRows(const DecodeJob& job, const DecodeItem& item, float* scratch);
+  static int64_t scratch_floats(const DecodeJob& job);
+
+  void run(const std::byte* next);
+  void pieces(float* results);
+  void merge_pieces(const float* results);
+
+ private:
+  static constexpr int64_t kUnit = 16;  // floats of a cache line
+
+  void pack_queries();
+  void clear_states(int64_t first, int64_t count);
+  RowGroup rows_of_piece(int64_t first, int64_t count, int64_t piece) const;
+
+  void compute_piece(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode);
+  template <class Element>
+  void compute_stored(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode);
+  template <int R, class Element>
+  void score(const RowGroup& group, const Element* k, const Element* ahead);
+  template <int R, class Reference>
+  void weigh(const RowGroup& group, Reference reference);
+  template <int R>
+  void exponentiate(const RowGroup& group);
+  template <int R, class Element>
+  void multiply(const RowGroup& group, const Element* v, const Element* next);
+  template <int R>
+  bool sums_in_range(const RowGroup& group) const;
+  template <int R>
+  void use_true_maximum(const RowGroup& group, DecodeMode mode);
+
+  void merge(int64_t row, const float* piece);
+  bool is_finite(int64_t row) const;
+  void finish();
+  void write(int64_t row) const;
+
+  // Reference, sum and o of the row r of the group at hand.
+  float* piece_result(int r) const { return piece_ + r * piece_result_floats(layout_); }
+
+  const DecodeJob& job_;
+  const DecodeItem& item_;
+  const KvLayout& layout_;
+  const int64_t group_;
+  const int64_t rows_;
+
+  float* q_;          // [rows][Dk, padded], scaled
+  float* o_;          // [rows][v_step]
+  float* reference_;  // [rows]
+  float* sum_;        // [rows]
+  float* scores_;     // [kStreamRows][kPageKeys] of the piece at hand
+  float* weights_;    // [kStreamRows][kPageKeys]
+  float* piece_;      // [kStreamRows][piece_result_floats]
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

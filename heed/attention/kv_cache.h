@@ -1,0 +1,124 @@
+// KvCache: the keys and values of many sequences, for decoding. Sequences hold pages of 128 keys and share them: a fork
+// (a beam, or a common prompt) copies nothing until it is continued, and then at most its last page.
+//
+//     KvCache cache({.capacity = 8192, .sequences = 4, .kv_heads = 8, .d_k = 64, .d_v = 64});
+//     const int64_t sequence = cache.add();
+//     cache.append({sequence, 0, k, v});                      // the prompt's keys and values
+//     attention_decode(cache, {&sequence, 1}, q, {}, out);    // heed/attention/decode.h
+//
+// A refused call (Error) leaves the cache as it was. Calls that change the cache must not overlap with any other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "heed/core/large_memory.h"
+#include "heed/core/view.h"
+
+namespace heed {
+
+// Keys of a page: a piece of the order of arithmetic (README.md).
+inline constexpr int64_t kPageKeys = 128;
+
+enum class KvStorage {
+  f32,   // decode gives the bits of the full forward
+  bf16,  // half the bytes, rounded to nearest even when appended; arithmetic stays f32
+};
+
+struct KvCacheOptions {
+  int64_t capacity = 0;   // keys that fit, of all sequences together; rounded up to whole pages
+  int64_t sequences = 1;  // how many there may be at a time
+  int64_t kv_heads = 1;
+  int64_t d_k = 0;
+  int64_t d_v = 0;
+  KvStorage storage = KvStorage::f32;
+  // KvCache::bytes(options) bytes of the caller's, on a boundary of 64, that outlive the cache; null: the cache takes
+  // memory of its own and asks for huge pages.
+  std::byte* memory = nullptr;
+};
+
+// Where keys and values lie. For each head and page: K as [Dk][128 keys], then V as [128 keys][v_step]. The pages of a
+// head follow each other, so a sequence that was appended in one go is read as one stream.
+struct KvLayout {
+  KvStorage storage = KvStorage::f32;
+  int64_t kv_heads = 0;
+  int64_t d_k = 0;
+  int64_t d_v = 0;
+  int64_t v_step = 0;  // Dv rounded up to 16: values from one key to the next
+  int64_t pages = 0;
+  std::byte* data = nullptr;
+
+  int64_t element_bytes() const { return storage == KvStorage::f32 ? 4 : 2; }
+  int64_t k_bytes() const { return kPageKeys * d_k * element_bytes(); }
+  int64_t page_bytes() const { return k_bytes() + kPageKeys * v_step * element_bytes(); }
+  std::byte* k_page(int64_t head, int64_t page) const { return data + (head * pages + page) * page_bytes(); }
+  std::byte* v_page(int64_t head, int64_t page) const { return k_page(head, page) + k_bytes(); }
+};
+
+// New keys and values of one sequence.
+struct KvChunk {
+  int64_t sequence = 0;
+  int64_t position = 0;    // of its first key; must be the sequence's length: a chunk continues the sequence
+  View<const float, 3> k;  // [T, Hkv, Dk]
+  View<const float, 3> v;  // [T, Hkv, Dv]
+};
+
+class KvCache {
+ public:
+  explicit KvCache(const KvCacheOptions& options);
+
+  // Memory that a cache with these options needs.
+  static int64_t bytes(const KvCacheOptions& options);
+
+  // A new, empty sequence.
+  int64_t add();
+  // Ends a sequence. Its number may be given to a later one.
+  void remove(int64_t sequence);
+  bool contains(int64_t sequence) const;
+
+  // Continues sequences; all chunks or, when one is refused, none.
+  void append(const KvChunk& chunk) { append(std::span<const KvChunk>(&chunk, 1)); }
+  void append(std::span<const KvChunk> chunks);
+  // Forgets the keys from `length` on.
+  void truncate(int64_t sequence, int64_t length);
+  // A new sequence with the same keys and values, in shared pages.
+  int64_t fork(int64_t sequence);
+  // Beams: sequences[i] becomes what sequences[parents[i]] was before the call.
+  void reorder(std::span<const int64_t> sequences, std::span<const int64_t> parents);
+
+  int64_t length(int64_t sequence) const;
+  // How many keys can be appended to the sequence before the cache is full.
+  int64_t free_keys(int64_t sequence) const;
+  int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }
+  // The pages of a sequence, in order.
+  std::span<const int32_t> pages(int64_t sequence) const;
+  const KvLayout& layout() const { return layout_; }
+
+ private:
+  struct Sequence {
+    bool alive = false;
+    int64_t length = 0;
+    std::vector<int32_t> pages;
+  };
+
+  const Sequence& at(const char* function, int64_t sequence) const;
+  Sequence& at(const char* function, int64_t sequence);
+  int64_t new_sequence(const char* function, const Sequence& like);
+  void check_chunk(const KvChunk& chunk) const;
+  void check_room(std::span<const KvChunk> chunks) const;
+  bool shares_last(const Sequence& sequence, int32_t leaving) const;
+  void make_room(Sequence& sequence, int64_t keys);
+  void store(const KvChunk& chunk);
+  int32_t take_page();
+  void release_pages(Sequence& sequence, size_t kept);
+
+  KvLayout layout_;
+  LargeMemory memory_;
+  std::vector<Sequence> sequences_;
+  std::vector<int32_t> users_;  // of each page: how many sequences hold it
+  std::vector<int32_t> free_;   // pages that nobody holds, the next one last
+};
+
+}  // namespace heed

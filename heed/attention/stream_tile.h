@@ -1,0 +1,49 @@
+// The inner loop of decode: a register tile whose columns stream from memory. Kernel sources only.
+#pragma once
+
+#include "heed/simd/bf16_vector.h"
+#include "heed/simd/register_tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+// Rows that share what is read: 4 rows × 4 vectors fill both multiply-add units and need half a load for each.
+inline constexpr int kStreamRows = 4;
+
+// Vectors of a row that are read side by side: enough chains for both units' latency, few enough for the registers.
+template <int R>
+inline constexpr int kStreamVectors = kManyRegisters ? (R <= 2 ? 8 : 4)
+                                                     : (R == 1   ? 8
+                                                        : R == 2 ? 4
+                                                                 : 2);
+
+// tile[r][c] = fma(a[r · a_row + k], b[k · b_step + c · lanes …], tile[r][c]) for k = 0 … depth-1, in order. Asks for
+// as many bytes from `ahead` on as it reads, in the same order; calls each(k) once a step.
+template <int R, int C, class Element, class Each>
+HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RESTRICT a, int64_t a_row,
+                                  const Element* HWY_RESTRICT b, int64_t b_step, int64_t depth,
+                                  const Element* HWY_RESTRICT ahead, Each each) {
+  constexpr int kBytes = C * kLanes * static_cast<int>(sizeof(Element));
+#pragma GCC unroll 2
+  for (int64_t k = 0; k < depth; ++k) {
+    if (ahead != nullptr) {
+#pragma GCC unroll 16
+      for (int line = 0; line < kBytes; line += 64) {
+        __builtin_prefetch(reinterpret_cast<const char*>(ahead + k * b_step) + line, 0, 2);
+      }
+    }
+    Vector column[C];
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) column[c] = load_vector(b + k * b_step + c * kLanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const Vector row = hn::Set(kFloats, a[r * a_row + k]);
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) tile.sum[r][c] = hn::MulAdd(row, column[c], tile.sum[r][c]);
+    }
+    each(k);
+  }
+}
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,31 @@
+#include "heed/core/large_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <new>
+
+#include "heed/core/memory.h"
+
+namespace heed {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+void LargeFree::operator()(std::byte* memory) const { munmap(memory, bytes_); }
+
+LargeMemory allocate_large(size_t bytes) {
+  const size_t size = round_up(bytes + (bytes == 0 ? 1 : 0), kHugePage);
+  if (size < bytes || size + kHugePage < size) throw std::bad_alloc();
+  // One huge page more, so that a boundary lies inside; what is before and after it goes back.
+  void* mapped = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* const start = static_cast<std::byte*>(mapped);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(start) % kHugePage) % kHugePage;
+  if (before > 0) munmap(start, before);
+  if (before < kHugePage) munmap(start + before + size, kHugePage - before);
+  // Only advice: where huge pages are not to be had, ordinary ones serve.
+  madvise(start + before, size, MADV_HUGEPAGE);
+  return LargeMemory(start + before, LargeFree(size));
+}
+
+}  // namespace heed

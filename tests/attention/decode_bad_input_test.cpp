@@ -1,0 +1,130 @@
+// Bad input of decode: an Error that names the function, the sizes and the rule, and nothing written.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "heed/core/error.h"
+#include "tests/support/cached_case.h"
+
+namespace heed::test {
+namespace {
+
+// A call that is right, so that each test makes one thing of it wrong.
+class DecodeBadInput : public ::testing::Test {
+ protected:
+  DecodeBadInput() : cache(cache_options(c.sizes, 1000)), sequences(add_sequences(cache, 2)) {
+    for (int64_t b = 0; b < 2; ++b) cache.append(chunk_of(c, b, sequences[static_cast<size_t>(b)], 0, 3 + b));
+    q = c.q;
+    out = c.out;
+    rows = c.rows;
+    call();  // it is right
+    c.clear_results();
+    untouched_ = values_of(c.out);
+  }
+
+  void call() { attention_decode(cache, sequences, q, options, out, rows); }
+
+  void expect_refused(const std::vector<std::string>& texts) {
+    try {
+      call();
+      ADD_FAILURE() << "not refused";
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_EQ(text.rfind("attention_decode: ", 0), 0U) << text;
+      for (const std::string& part : texts) {
+        EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in: " << text;
+      }
+    }
+    EXPECT_TRUE(same_bits(values_of(c.out), untouched_));
+  }
+
+  AttentionCase c{{.batch = 2, .t_q = 2, .t_k = 10, .heads = 4, .kv_heads = 2, .d_k = 8, .d_v = 6}, Layout::bthd, 1};
+  KvCache cache;
+  std::vector<int64_t> sequences;
+  View<const float, 4> q;
+  DecodeOptions options;
+  View<float, 4> out;
+  RowStates<float> rows;
+
+ private:
+  std::vector<float> untouched_;
+};
+
+TEST_F(DecodeBadInput, AWidthOfQueriesThatIsNotTheCaches) {
+  q = q.slice(3, 0, 7);
+  expect_refused({"q has shape [2, 2, 4, 7]", "[2, 2, 4, 8]"});
+}
+
+TEST_F(DecodeBadInput, ANumberOfSequencesThatIsNotTheBatchs) {
+  sequences.pop_back();
+  expect_refused({"q has shape [2, 2, 4, 8]", "[1, 2, 4, 8]"});
+}
+
+TEST_F(DecodeBadInput, HeadsThatAreNoMultipleOfTheCaches) {
+  q = q.slice(2, 0, 3);
+  out = out.slice(2, 0, 3);
+  rows = {};
+  expect_refused({"3 heads", "2 key/value heads"});
+}
+
+TEST_F(DecodeBadInput, AnOutOfTheWrongShape) {
+  out = out.slice(3, 0, 5);
+  expect_refused({"out has shape [2, 2, 4, 5]", "[2, 2, 4, 6]"});
+}
+
+TEST_F(DecodeBadInput, NullAndScatteredViews) {
+  q = View<const float, 4>(nullptr, {2, 2, 4, 8});
+  expect_refused({"q is a null view"});
+  q = View<const float, 4>(c.q.data(), {2, 2, 4, 8}, {64, 32, 1, 4});
+  expect_refused({"contiguous"});
+}
+
+TEST_F(DecodeBadInput, RowStatesOfTheWrongShape) {
+  rows.sum = rows.sum.slice(2, 0, 1);
+  expect_refused({"row states", "[2, 4, 2]"});
+  rows.sum = {};
+  expect_refused({"row states need both views"});
+}
+
+TEST_F(DecodeBadInput, ASequenceThatDoesNotExist) {
+  sequences[1] = 9;
+  expect_refused({"no sequence 9"});
+}
+
+TEST_F(DecodeBadInput, MoreQueriesThanKeys) {
+  cache.truncate(sequences[1], 1);
+  expect_refused({"2 queries", "sequence 1 has 1 keys", "append"});
+}
+
+TEST_F(DecodeBadInput, AScaleThatIsNotFinite) {
+  options.scale = std::numeric_limits<float>::quiet_NaN();
+  expect_refused({"scale"});
+  options.scale = std::numeric_limits<float>::infinity();
+  expect_refused({"scale"});
+}
+
+TEST_F(DecodeBadInput, ANegativeWindow) {
+  options.window_left = -1;
+  expect_refused({"window_left is -1"});
+}
+
+// The edge cases that are no errors.
+TEST_F(DecodeBadInput, NoQueriesAndNoItemsAreNoError) {
+  EXPECT_NO_THROW(attention_decode(cache, sequences, c.q.slice(1, 0, 0), {}, c.out.slice(1, 0, 0)));
+  EXPECT_NO_THROW(attention_decode(cache, {}, c.q.slice(0, 0, 0), {}, c.out.slice(0, 0, 0)));
+}
+
+TEST_F(DecodeBadInput, AnEmptySequenceThatIsLookedAtWithoutPositionsGivesZeros) {
+  for (const int64_t sequence : sequences) cache.truncate(sequence, 0);
+  options.causal = false;
+  call();
+  for (const float value : values_of(c.out)) EXPECT_EQ(value, 0.0F);
+  for (const float value : values_of(c.rows.reference)) EXPECT_EQ(value, -std::numeric_limits<float>::infinity());
+  for (const float value : values_of(c.rows.sum)) EXPECT_EQ(value, 0.0F);
+}
+
+}  // namespace
+}  // namespace heed::test
