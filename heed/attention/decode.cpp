@@ -7,6 +7,7 @@
 
 #include "heed/attention/decode_kernel.h"
 #include "heed/attention/problem.h"
+#include "heed/attention/query_blocks.h"
 #include "heed/core/error.h"
 #include "heed/core/memory.h"
 #include "heed/parallel/parallel_for.h"
@@ -71,7 +72,8 @@ void check_call(const DecodeCall& call, View<float, 4> out, RowStates<float> row
 void decode_blocks(const DecodeCall& call) {
   const DecodeJob& job = call.job;
   const int64_t heads = job.q.size(2);
-  const int64_t blocks_of_head = divide_up(call.t_q(), kBlockQueries);
+  const int64_t queries = block_queries({call.items(), heads, call.t_q(), 0}, job.layout.d_k, job.layout.d_v);
+  const int64_t blocks_of_head = divide_up(call.t_q(), queries);
   const int64_t blocks = call.items() * heads * blocks_of_head;
   const int64_t tables = aligned_floats<const int32_t*>(call.items());
   const int64_t list = aligned_floats<QueryBlock>(blocks);
@@ -86,9 +88,9 @@ void decode_blocks(const DecodeCall& call) {
       pages[n] = call.pages(n);
       const KeyRangeRule rule = call.rule(n);
       for (int64_t i = 0; i < heads * blocks_of_head; ++i) {
-        const int64_t q_begin = (blocks_of_head - 1 - i % blocks_of_head) * kBlockQueries;
+        const int64_t q_begin = (blocks_of_head - 1 - i % blocks_of_head) * queries;
         std::construct_at(block + at++, QueryBlock{n, i / blocks_of_head, Segment{0, call.t_q(), 0, rule.end}, rule,
-                                                   q_begin, std::min(q_begin + kBlockQueries, call.t_q())});
+                                                   q_begin, std::min(q_begin + queries, call.t_q())});
       }
     }
     const PagedKeys paged{job.layout, pages};

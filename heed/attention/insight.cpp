@@ -49,13 +49,13 @@ void for_each_segment(const MaskSizes& sizes, const Mask& mask, const RowRange& 
   }
 }
 
-// The same in blocks of at most kBlockQueries queries.
+// The same in blocks of at most kInsightQueries queries.
 template <class Visit>
 void for_each_block(const MaskSizes& sizes, const Mask& mask, const RowRange& range, Visit visit) {
   for_each_segment(sizes, mask, range, [&](QueryBlock block) {
     const int64_t end = block.q_end;
     for (; block.q_begin < end; block.q_begin = block.q_end) {
-      block.q_end = std::min(block.q_begin + kBlockQueries, end);
+      block.q_end = std::min(block.q_begin + kInsightQueries, end);
       visit(block);
     }
   });

@@ -292,7 +292,7 @@ void mass_block(const InsightJob& job, const KeyBlock& block, const View<float, 
     if (panel.keys().end <= begin || panel.keys().begin >= begin + keys) return;
     add_weights(panel, begin, begin + keys, sums);
     added += panel.rows();
-    if (added < kBlockQueries) return;
+    if (added < kInsightQueries) return;
     add_to_totals();
     added = 0;
   });

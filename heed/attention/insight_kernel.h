@@ -28,6 +28,8 @@ struct KeyBlock {
   int64_t k_end = 0;  // at most kMassKeys further
 };
 inline constexpr int64_t kMassKeys = 2 * kPieceKeys;
+// Queries of one task; sums of mass are also taken over to double after so many.
+inline constexpr int64_t kInsightQueries = 192;
 
 // Scratch floats that the kernels below need; top_k is 0 where no top keys are asked for.
 template <Isa>

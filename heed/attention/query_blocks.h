@@ -12,14 +12,13 @@ namespace heed {
 
 // Queries of one task, which change no result. As many as q and o leave room for in L2, so that k and v are read seldom,
 // but few enough that every thread gets work.
-inline int64_t block_queries(const Problem& problem) {
+inline int64_t block_queries(const MaskSizes& sizes, int64_t d_k, int64_t d_v) {
   constexpr int64_t kLeast = 128;
   constexpr int64_t kFloats = 65536;  // of q and o: 256 KiB
-  const MaskSizes& sizes = problem.sizes;
   int64_t queries = kMostBlockQueries;
   const auto too_many = [&] {
     const int64_t tasks = sizes.batch * sizes.heads * divide_up(sizes.t_q, queries);
-    return queries * (problem.d_k + problem.d_v) > kFloats || (threads() > 1 && tasks < 4 * threads());
+    return queries * (d_k + d_v) > kFloats || (threads() > 1 && tasks < 4 * threads());
   };
   while (queries > kLeast && too_many()) queries /= 2;
   return queries;
@@ -30,7 +29,7 @@ inline int64_t block_queries(const Problem& problem) {
 template <class Visit>
 void for_each_query_block(const Problem& problem, const Mask& mask, Visit visit) {
   const MaskSizes& sizes = problem.sizes;
-  const int64_t queries = block_queries(problem);
+  const int64_t queries = block_queries(sizes, problem.d_k, problem.d_v);
   for (int64_t b = 0; b < sizes.batch; ++b) {
     const KeyRangeRule rule = mask.key_range_rule(sizes, b);
     for (int64_t head = 0; head < sizes.heads; ++head) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "heed/attention/problem.h"
 #include "heed/attention/query_blocks.h"
 #include "heed/parallel/parallel_for.h"
 #include "tests/support/attention_case.h"
@@ -29,7 +28,7 @@ struct Counts {
 Counts count_by_pairs(const AttentionCase& c) {
   const MaskSizes sizes{c.sizes.batch, c.sizes.heads, c.sizes.t_q, c.sizes.t_k};
   const Mask& mask = c.options.mask;
-  const int64_t queries = block_queries(check_problem("count_by_pairs", c.inputs(), c.options));
+  const int64_t queries = block_queries(sizes, c.sizes.d_k, c.sizes.d_v);
   Counts counts;
   for (int64_t b = 0; b < sizes.batch; ++b) {
     for (int64_t h = 0; h < sizes.heads; ++h) {
