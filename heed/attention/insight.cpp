@@ -85,15 +85,22 @@ int64_t scratch_of(const Problem& problem, int64_t top_k = 0) {
   return dispatch([&]<Isa isa>() { return insight_scratch<isa>(problem.d_k, top_k); });
 }
 
-// The tiles of a step other than `heads` → out [batch, heads, queries, keys] of the range, keys from k_begin on.
-void write_tiles(const Problem& problem, const InsightJob& job, Workspace* workspace, AttentionStep step,
-                 const RowRange& range, int64_t k_begin, const View<float, 4>& out) {
+// Tiles of a step other than `heads`.
+struct TileRequest {
+  AttentionStep step = AttentionStep::weights;
+  RowRange range;
+  int64_t k_begin = 0;
+  View<float, 4> out;  // [batch, heads, queries, keys] of the range, keys from k_begin on
+};
+
+void write_tiles(const Problem& problem, const InsightJob& job, Workspace* workspace, const TileRequest& request) {
+  const RowRange& range = request.range;
   run_tasks<QueryBlock>(
       workspace, scratch_of(problem), [&](auto visit) { for_each_block(problem.sizes, *job.mask, range, visit); },
       [&]<Isa isa>(const QueryBlock& block, float* scratch) {
-        const View<float, 2> rows = out[block.b - range.b][block.head - range.head].slice(
+        const View<float, 2> rows = request.out[block.b - range.b][block.head - range.head].slice(
             0, block.q_begin - range.q_begin, block.q_end - block.q_begin);
-        insight_tile_kernel<isa>(job, block, {step, rows, k_begin}, scratch);
+        insight_tile_kernel<isa>(job, block, {request.step, rows, request.k_begin}, scratch);
       });
 }
 
@@ -192,7 +199,7 @@ void attention_tile(const AttentionInputs& inputs, const AttentionOptions& optio
   const Mask nothing_hidden;
   const InsightJob job{inputs, rows, hides ? &options.mask : &nothing_hidden, plain ? 1.0F : problem.score_factor};
   const View<float, 4> whole(out.data(), {1, 1, out.size(0), out.size(1)}, {0, 0, out.stride(0), out.stride(1)});
-  write_tiles(problem, job, options.workspace, step, range, place.k, whole);
+  write_tiles(problem, job, options.workspace, {step, range, place.k, whole});
 }
 
 void attention_weights(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
@@ -203,7 +210,7 @@ void attention_weights(const AttentionInputs& inputs, const AttentionOptions& op
   check_rows(kName, rows, sizes, true);
   check_tensor(kName, "out", out, {sizes.batch, sizes.heads, sizes.t_q, sizes.t_k});
   const InsightJob job{inputs, rows, &options.mask, problem.score_factor};
-  write_tiles(problem, job, options.workspace, AttentionStep::weights, RowRange::all(sizes), 0, out);
+  write_tiles(problem, job, options.workspace, {AttentionStep::weights, RowRange::all(sizes), 0, out});
 }
 
 void attention_row_insight(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,

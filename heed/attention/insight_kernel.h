@@ -7,6 +7,10 @@
 
 namespace heed {
 
+// Queries of one task. Also how many are summed in float before they are added in double, so it is part of the bits of
+// the mass that keys receive and does not depend on threads.
+inline constexpr int64_t kInsightQueries = 192;
+
 struct InsightJob {
   AttentionInputs inputs;
   RowStates<const float> rows;  // null views where no weight is asked for
@@ -28,8 +32,6 @@ struct KeyBlock {
   int64_t k_end = 0;  // at most kMassKeys further
 };
 inline constexpr int64_t kMassKeys = 2 * kPieceKeys;
-// Queries of one task; sums of mass are also taken over to double after so many.
-inline constexpr int64_t kInsightQueries = 192;
 
 // Scratch floats that the kernels below need; top_k is 0 where no top keys are asked for.
 template <Isa>

@@ -10,8 +10,8 @@
 
 namespace heed {
 
-// Queries of one task, which change no result. As many as q and o leave room for in L2, so that k and v are read seldom,
-// but few enough that every thread gets work.
+// Queries of one task, which change no result: as many as q and o leave room for in L2, so that k and v are read
+// seldom, but few enough that every thread gets work.
 inline int64_t block_queries(const MaskSizes& sizes, int64_t d_k, int64_t d_v) {
   constexpr int64_t kLeast = 128;
   constexpr int64_t kFloats = 65536;  // of q and o: 256 KiB
