@@ -29,9 +29,12 @@ target_sources(
       heed/attention/insight.h
       heed/attention/decode.h
       heed/attention/kv_cache.h
+      heed/attention/dropout.h
       heed/attention/mask.h
       heed/attention/multihead.h
-      heed/attention/reference.h)
+      heed/attention/reference.h
+      heed/attention/reference_row.h
+      heed/attention/score_options.h)
 
 set(heed_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heed)
 install(TARGETS heed EXPORT heed_targets FILE_SET public_headers)

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "heed/attention/mask.h"
+#include "heed/attention/score_options.h"
 #include "heed/core/view.h"
 #include "heed/core/workspace.h"
 
@@ -31,6 +32,7 @@ struct AttentionOptions {
   Mask mask;                       // nothing hidden
   std::optional<float> scale;      // 1/√Dk unless given
   Workspace* workspace = nullptr;  // the caller's scratch memory; with it, calls after the first allocate nothing
+  ScoreOptions scores{};           // soft cap, ALiBi, relative table, dense bias, sinks, sigmoid, dropout
 };
 
 // What forward keeps of each row's softmax for backward and for looking inside, in base 2: with s the scaled score,
@@ -56,12 +58,13 @@ struct AttentionOutputs {
 };
 
 struct AttentionGradients {
-  View<float, 4> d_q;  // [B, Tq, H, Dk]
-  View<float, 4> d_k;  // [B, Tk, Hkv, Dk]
-  View<float, 4> d_v;  // [B, Tk, Hkv, Dv]
+  View<float, 4> d_q;       // [B, Tq, H, Dk]
+  View<float, 4> d_k;       // [B, Tk, Hkv, Dk]
+  View<float, 4> d_v;       // [B, Tk, Hkv, Dv]
+  ScoreGradients scores{};  // those asked for
 };
 
-// Writes (not adds) the gradients of q, k and v.
+// Writes (not adds) the gradients of q, k and v, and those of the score options that are asked for.
 void attention_backward(const AttentionInputs& inputs, const AttentionOptions& options, const AttentionOutputs& outputs,
                         const AttentionGradients& gradients);
 

@@ -70,7 +70,7 @@ void attention_backward(const AttentionInputs& inputs, const AttentionOptions& o
   const Shape<4> heads_shape{sizes.batch, sizes.t_q, sizes.heads, problem.d_v};
   check_tensor(kName, "out", outputs.out, heads_shape);
   check_tensor(kName, "d_out", outputs.d_out, heads_shape);
-  check_rows(kName, outputs.rows, sizes, true);
+  check_rows(kName, outputs.rows, sizes, RowsWanted::yes);
   check_tensor(kName, "d_q", gradients.d_q, inputs.q.shape());
   check_tensor(kName, "d_k", gradients.d_k, inputs.k.shape());
   check_tensor(kName, "d_v", gradients.d_v, inputs.v.shape());

@@ -12,13 +12,14 @@
 
 namespace heed {
 
-ForwardMemory forward_memory(const Problem& problem, const Mask& mask) {
+ForwardMemory forward_memory(const Problem& problem, const AttentionOptions& options) {
   ForwardMemory memory;
-  for_each_query_block(problem, mask, [&](const QueryBlock&) { ++memory.blocks; });
+  for_each_query_block(problem, options.mask, [&](const QueryBlock&) { ++memory.blocks; });
   memory.list = aligned_floats<QueryBlock>(memory.blocks);
+  memory.scores = aligned_floats<float>(score_job_floats(problem, options));
   memory.scratch =
       aligned_floats<float>(dispatch([&]<Isa isa>() { return forward_scratch<isa>(problem.d_k, problem.d_v); }));
-  memory.total = memory.list + threads() * memory.scratch;
+  memory.total = memory.list + memory.scores + threads() * memory.scratch;
   return memory;
 }
 
@@ -28,9 +29,10 @@ void attention_forward(const AttentionInputs& inputs, const AttentionOptions& op
   const Problem problem = check_problem(kName, inputs, options);
   const MaskSizes& sizes = problem.sizes;
   check_tensor(kName, "out", out, {sizes.batch, sizes.t_q, sizes.heads, problem.d_v});
-  check_rows(kName, rows, sizes, false);
+  const bool sigmoid = options.scores.normaliser == Normaliser::sigmoid;
+  check_rows(kName, rows, sizes, sigmoid ? RowsWanted::no : RowsWanted::maybe);
 
-  const ForwardMemory memory = forward_memory(problem, options.mask);
+  const ForwardMemory memory = forward_memory(problem, options);
   Workspace own;
   Workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
   float* floats = workspace.floats(static_cast<size_t>(memory.total));
@@ -39,12 +41,18 @@ void attention_forward(const AttentionInputs& inputs, const AttentionOptions& op
   for_each_query_block(problem, options.mask,
                        [&](const QueryBlock& block) { std::construct_at(blocks + at++, block); });
 
-  const ForwardJob job{inputs, out, rows, &options.mask, problem.score_factor};
+  float* const scratch = floats + memory.list + memory.scores;
+  const ForwardJob job{inputs,
+                       out,
+                       rows,
+                       &options.mask,
+                       problem.score_factor,
+                       score_job(problem, options, ScoreLanes::queries, floats + memory.list)};
   dispatch([&]<Isa isa>() {
     const int64_t ahead = std::min<int64_t>(threads(), memory.blocks);
     parallel_for(memory.blocks, [&](int64_t task, int worker) {
       const QueryBlock* next = task + ahead < memory.blocks ? blocks + task + ahead : nullptr;
-      forward_block<isa>(job, blocks[task], next, floats + memory.list + worker * memory.scratch);
+      forward_block<isa>(job, blocks[task], next, scratch + worker * memory.scratch);
     });
   });
 }

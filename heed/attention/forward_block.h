@@ -29,11 +29,12 @@ struct QueryPanel {
   bool started = false;  // o holds at least one piece
   bool plain = true;     // every reference so far is 0, or -∞ for a query that has seen no key
   PanelRanges<kPanelVectors> keys;
-  float* q = nullptr;          // [Dk][kWidth], scaled
-  float* o = nullptr;          // [Dv][kWidth]
-  float* reference = nullptr;  // [kWidth]
-  float* sum = nullptr;        // [kWidth]
-  float* suspect = nullptr;    // [kWidth]: NaN where the query's result is not finite
+  float* q = nullptr;           // [Dk][kWidth], scaled
+  float* o = nullptr;           // [Dv][kWidth]
+  float* reference = nullptr;   // [kWidth]
+  float* sum = nullptr;         // [kWidth]
+  uint32_t* dropout = nullptr;  // [2][kWidth]: the words of each query's row (dropout.h)
+  float* suspect = nullptr;     // [kWidth]: NaN where the query's result is not finite
 };
 
 // One piece of keys: rows of k and v, and where it lies in its segment.
@@ -62,15 +63,23 @@ class ForwardBlock {
  private:
   void prefetch(const QueryBlock& next);
   void pack_queries();
+  void set_dropout(const QueryPanel& panel) const;
   void visit_pieces(ForwardMode mode);
   KeyPiece load_piece(int64_t begin, int64_t keys);
   KeyPiece load_page(int64_t begin, int64_t keys);
+  void prepare_mask(const QueryPanel& panel, const KeyPiece& piece, const float* bias = nullptr);
   void visit(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode);
 
   template <int C, class Epilogue>
   void score_tiles(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run, Epilogue epilogue);
+  void exponentiate(const QueryPanel& panel, const KeyPiece& piece);
   template <int C, int masked>
   void exponentiate_run(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run);
+  void store_scores(const QueryPanel& panel, const KeyPiece& piece);
+  bool add_bias(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run);
+  void weigh_stored();
+  void drop_weights(const QueryPanel& panel, const KeyPiece& piece);
+  void merge_sink(QueryPanel& panel);
   bool sums_in_range(const QueryPanel& panel) const;
   void use_true_maximum(const QueryPanel& panel, const KeyPiece& piece, ForwardMode mode);
 
@@ -105,6 +114,7 @@ class ForwardBlock {
   float* piece_o_;          // [Dv][kWidth]
   float* k_copy_;           // [kPieceKeys][Dk, or up to whole vectors]
   float* v_copy_;           // [kPieceKeys][Dv, likewise]
+  float* bias_;             // [kPieceKeys][kWidth]: the dense bias of the panel and piece at hand, in base 2
 };
 
 // Scores of the run's keys and vectors, one chain over d from 0, handed to epilogue(tile, first key, first vector).

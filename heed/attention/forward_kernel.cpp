@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "heed/attention/forward_block.h"
+#include "heed/attention/forward_options.h"
 #include "heed/attention/forward_paged.h"
 #include "heed/attention/forward_rare.h"
 #include "heed/core/memory.h"
@@ -21,7 +22,7 @@ namespace heed::HWY_NAMESPACE {
 // What the constructor takes.
 int64_t ForwardBlock::scratch_floats(int64_t d_k, int64_t d_v) {
   return kPieceKeys * (kWidth + round_up<int64_t>(d_k, kLanes) + round_up<int64_t>(d_v, kLanes)) + PanelMask::kScratch +
-         (d_v + 2) * kWidth + kMostPanels * kWidth * (d_k + d_v + 3) + 16 * kLanes;
+         (d_v + 2) * kWidth + kMostPanels * kWidth * (d_k + d_v + 5) + kPieceKeys * kWidth + 16 * kLanes;
 }
 
 ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch)
@@ -56,6 +57,10 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
     panel.suspect = take(kWidth);
     q += panel.rows;
   }
+  bias_ = take(kPieceKeys * kWidth);
+  if (job.scores.dropout != nullptr) {
+    for (int i = 0; i < panels_; ++i) panel_[i].dropout = reinterpret_cast<uint32_t*>(take(2 * kWidth));
+  }
   // Rows of k or v that do not follow each other share few sets of the caches, so a piece is copied once for all
   // panels; a single panel would not earn it back.
   copy_rows_ = panels_ > 1;
@@ -80,6 +85,7 @@ void ForwardBlock::run() {
     visit_pieces(mode);
     bool finite = true;
     for (int i = 0; i < panels_; ++i) {
+      if (job_.scores.sinks.data() != nullptr) merge_sink(panel_[i]);
       write(panel_[i], mode);
       finite = !find_suspects(panel_[i]) && finite;
     }
@@ -96,6 +102,7 @@ void ForwardBlock::pack_queries() {
       rows_to_lanes(&q(block_.b, panel.q_begin + first, head_, 0), q.stride(1),
                     std::min<int64_t>(panel.rows - first, kLanes), d_k_, job_.score_factor, panel.q + first, kWidth);
     }
+    if (panel.dropout != nullptr) set_dropout(panel);
   }
 }
 
@@ -105,7 +112,7 @@ void ForwardBlock::visit_pieces(ForwardMode mode) {
   for (int i = 0; i < panels_; ++i) {
     QueryPanel& panel = panel_[i];
     panel.started = false;
-    panel.plain = mode != ForwardMode::true_maximum;
+    panel.plain = mode != ForwardMode::true_maximum || job_.scores.sigmoid;
     std::fill_n(panel.reference, kWidth, -kInfinity);
     std::fill_n(panel.sum, kWidth, 0.0F);
     begin = std::min(begin, panel.keys.least_begin[0]);
@@ -139,10 +146,27 @@ KeyPiece ForwardBlock::load_piece(int64_t begin, int64_t keys) {
 }
 
 void ForwardBlock::visit(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode) {
-  mask_.prepare(panel.keys, panel.vectors, piece.begin, piece.keys,
-                {job_.mask, block_.b, head_, panel.q_begin, panel.rows, block_.segment.k_begin});
+  prepare_mask(panel, piece);
   if (mask_.run_count() == 0) return;
   std::fill_n(piece_sum_, kWidth, 0.0F);
+  if (job_.scores.on_tiles) {
+    store_scores(panel, piece);
+    weigh_stored();
+  } else {
+    exponentiate(panel, piece);
+  }
+  if (!job_.scores.sigmoid) {
+    const bool usual = mode != ForwardMode::true_maximum && sums_in_range(panel);
+    if (!usual) panel.plain = false;
+    if (!panel.plain) use_true_maximum(panel, piece, mode);
+  }
+  if (panel.dropout != nullptr) drop_weights(panel, piece);
+  multiply(panel, piece, mode);
+  panel.started = true;
+}
+
+// 1. Weights of the piece and their sums, score and 2^ in one go.
+void ForwardBlock::exponentiate(const QueryPanel& panel, const KeyPiece& piece) {
   for (int i = 0; i < mask_.run_count(); ++i) {
     const KeyRun& run = mask_.run(i);
     with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR {
@@ -151,11 +175,6 @@ void ForwardBlock::visit(QueryPanel& panel, const KeyPiece& piece, ForwardMode m
       exponentiate_run<C, C>(panel, piece, run);
     });
   }
-  const bool usual = mode != ForwardMode::true_maximum && sums_in_range(panel);
-  if (!usual) panel.plain = false;
-  if (!panel.plain) use_true_maximum(panel, piece, mode);
-  multiply(panel, piece, mode);
-  panel.started = true;
 }
 
 // 1. weights = 2^score, 0 where hidden (in the first `masked` vectors); the sum over keys, in their order.
@@ -272,8 +291,9 @@ void ForwardBlock::write(const QueryPanel& panel, ForwardMode mode) {
   HWY_ALIGN float factor[kWidth];
   for (int c = 0; c < panel.vectors; ++c) {
     const Vector sum = hn::LoadU(kFloats, panel.sum + c * kLanes);
-    const Vector inverse = hn::Div(hn::Set(kFloats, 1.0F), sum);
-    hn::StoreU(hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(kFloats)), inverse), kFloats, factor + c * kLanes);
+    const Vector scale = hn::Set(kFloats, job_.scores.kept_scale);
+    const Vector inverse = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(kFloats)), hn::Div(scale, sum));
+    hn::StoreU(job_.scores.sigmoid ? scale : inverse, kFloats, factor + c * kLanes);
   }
   const View<float, 4>& out = job_.out;
   if (mode == ForwardMode::fast) {

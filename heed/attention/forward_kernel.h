@@ -3,6 +3,7 @@
 
 #include "heed/attention/attention.h"
 #include "heed/attention/kv_cache.h"
+#include "heed/attention/score_job.h"
 #include "heed/simd/isa.h"
 
 namespace heed {
@@ -45,6 +46,7 @@ struct ForwardJob {
   float score_factor = 0.0F;  // scale · log2 e
   // Where not null, k and v are read from here, and inputs.k and inputs.v tell only their sizes.
   const PagedKeys* paged = nullptr;
+  ScoreJob scores{};
 };
 
 // Scratch floats that forward_block needs.

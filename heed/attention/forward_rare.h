@@ -10,14 +10,7 @@ namespace heed::HWY_NAMESPACE {
 // 2, rarely: the piece's weights and sums again, with the true maximum as the reference of the queries whose sum was
 // out of range. The others get the same bits as before.
 inline void ForwardBlock::use_true_maximum(const QueryPanel& panel, const KeyPiece& piece, ForwardMode mode) {
-  for (int i = 0; i < mask_.run_count(); ++i) {
-    const KeyRun& run = mask_.run(i);
-    with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR {
-      score_tiles<C>(panel, piece, run, [&]<int R>(const RegisterTile<R, C>& tile, int64_t key) HWY_ATTR {
-        tile.store(weights_ + key * kWidth + run.first * kLanes, kWidth);
-      });
-    });
-  }
+  store_scores(panel, piece);
   const auto for_each_score = [&](int c, auto visit) HWY_ATTR {
     for (int i = 0; i < mask_.run_count(); ++i) {
       const KeyRun& run = mask_.run(i);

@@ -173,6 +173,24 @@ const std::vector<int64_t>& Mask::starts(int64_t b) const {
   return documents_[documents_.size() == 1 ? 0 : static_cast<size_t>(b)];
 }
 
+int64_t Mask::query_offset(const MaskSizes& sizes, int64_t b) const {
+  return (bands_.empty() ? document_positions_ : bands_.front().positions).offset(sizes, b);
+}
+
+void Mask::check_positions(const char* function, const MaskSizes& sizes) const {
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    const int64_t first = query_offset(sizes, b);
+    const auto check_same = [&](const QueryPositions& positions) {
+      check(
+          positions.offset(sizes, b) == first, function, "parts of the mask ", [this] { return description(); },
+          " place query 0 of item ", b, " at ", first, " and at ", positions.offset(sizes, b),
+          "; say which one counts: give the score options' positions");
+    };
+    for (const Band& band : bands_) check_same(band.positions);
+    if (!documents_.empty()) check_same(document_positions_);
+  }
+}
+
 int64_t Mask::segment_count(int64_t b) const { return documents_.empty() ? 1 : static_cast<int64_t>(starts(b).size()); }
 
 Segment Mask::segment(const MaskSizes& sizes, int64_t b, int64_t n) const {

@@ -39,6 +39,9 @@ class QueryPositions {
   // Throws an Error that names `function` and `part` unless the positions are stated for these sizes.
   void check_fits(const char* function, const char* part, const MaskSizes& sizes) const;
 
+  // False for the default.
+  bool is_stated() const { return kind_ != Kind::unstated; }
+
   // The offset of item b.
   int64_t offset(const MaskSizes& sizes, int64_t b) const;
 
@@ -121,6 +124,12 @@ class Mask {
 
   // What everything but documents and dense parts lets item b see.
   KeyRangeRule key_range_rule(const MaskSizes& sizes, int64_t b) const;
+
+  // Does a part of the mask say where the queries stand? check_positions() throws an Error that names `function` where
+  // parts differ; query_offset() is the position of query 0 of item b.
+  bool has_positions() const { return !bands_.empty() || !documents_.empty(); }
+  void check_positions(const char* function, const MaskSizes& sizes) const;
+  int64_t query_offset(const MaskSizes& sizes, int64_t b) const;
 
   // How many segments item b has: its documents, or 1.
   int64_t segment_count(int64_t b) const;

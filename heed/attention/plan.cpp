@@ -32,7 +32,7 @@ AttentionPlan attention_plan(const AttentionInputs& inputs, const AttentionOptio
   plan.flops_backward = 2 * (3 * problem.d_k + 2 * problem.d_v) * plan.visible_pairs;
   const int64_t outputs = problem.sizes.batch * problem.sizes.t_q * problem.sizes.heads * problem.d_v;
   plan.bytes = static_cast<int64_t>(sizeof(float)) * (inputs.q.count() + inputs.k.count() + inputs.v.count() + outputs);
-  plan.workspace_bytes = static_cast<int64_t>(sizeof(float)) * forward_memory(problem, options.mask).total;
+  plan.workspace_bytes = static_cast<int64_t>(sizeof(float)) * forward_memory(problem, options).total;
   return plan;
 }
 

@@ -24,8 +24,11 @@ void check_tensor(const char* function, const char* name, View<const float, 4> t
   check_memory(function, name, tensor);
 }
 
-void check_rows(const char* function, const RowStates<const float>& rows, const MaskSizes& sizes, bool required) {
+void check_rows(const char* function, const RowStates<const float>& rows, const MaskSizes& sizes, RowsWanted wanted) {
   const bool absent = rows.reference.data() == nullptr && rows.sum.data() == nullptr;
+  const bool required = wanted == RowsWanted::yes;
+  check(absent || wanted != RowsWanted::no, function,
+        "row states with the sigmoid normaliser: it has no reference, sum or log-sum-exp; give null views");
   const Shape<3> expected{sizes.batch, sizes.heads, sizes.t_q};
   if (absent && (!required || element_count(expected) == 0)) return;
   check(rows.reference.data() != nullptr && rows.sum.data() != nullptr, function,
@@ -66,6 +69,7 @@ Problem check_problem(const char* function, const AttentionInputs& inputs, const
   check(std::isfinite(problem.score_factor), function, "scale is ", problem.scale,
         "; it and its product with log2 e must be finite");
   options.mask.check_fits(function, problem.sizes);
+  options.scores.check_fits(function, problem.sizes, options.mask);
   return problem;
 }
 

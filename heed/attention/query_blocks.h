@@ -50,13 +50,15 @@ void for_each_query_block(const Problem& problem, const Mask& mask, Visit visit)
   }
 }
 
-// What a forward call takes from its workspace, in floats: the list of blocks, then one scratch a thread.
+// What a forward call takes from its workspace, in floats: the list of blocks, what the score options need, then one
+// scratch a thread.
 struct ForwardMemory {
   int64_t blocks = 0;
   int64_t list = 0;
+  int64_t scores = 0;
   int64_t scratch = 0;
   int64_t total = 0;
 };
-ForwardMemory forward_memory(const Problem& problem, const Mask& mask);
+ForwardMemory forward_memory(const Problem& problem, const AttentionOptions& options);
 
 }  // namespace heed

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "heed/attention/forward_kernel.h"
 #include "heed/attention/mask.h"
@@ -60,7 +61,9 @@ class TileMask {
     int64_t head = 0;
     int64_t q_begin = 0;
     int64_t rows = 0;
-    int64_t k_begin = 0;  // of the segment
+    int64_t k_begin = 0;          // of the segment
+    const float* bias = nullptr;  // of the first query and the segment's first key, where a -∞ hides keys; or null
+    int64_t bias_step = 0;        // from a query to the next
   };
 
   void set_scratch(float* scratch) { dense_rows_ = scratch, dense_ = scratch + kPieceKeys * kWidth; }
@@ -68,7 +71,7 @@ class TileMask {
   // Prepares for keys [begin, begin + keys) of the segment and a panel of `vectors` vectors.
   void prepare(const PanelRanges<V>& ranges, int vectors, int64_t begin, int64_t keys, const Queries& queries) {
     runs_ = 0;
-    has_dense_ = !queries.mask->dense().empty();
+    has_dense_ = !queries.mask->dense().empty() || queries.bias != nullptr;
     everything_ = !has_dense_;
     for (int c = 0; c < vectors; ++c) {
       everything_ = everything_ && ranges.most_begin[c] <= begin && ranges.least_end[c] >= begin + keys;
@@ -172,6 +175,12 @@ class TileMask {
         const int64_t step = part.values.stride(3);
         const bool* bits = part.row(queries.b, queries.head, queries.q_begin + row) + (queries.k_begin + begin) * step;
         for (int64_t key = from; key < to; ++key) out[key] = bits[key * step] == part.keep ? out[key] : 0.0F;
+      }
+      if (queries.bias != nullptr) {
+        const float* bias = queries.bias + row * queries.bias_step + begin;
+        for (int64_t key = from; key < to; ++key) {
+          out[key] = bias[key] == -std::numeric_limits<float>::infinity() ? 0.0F : out[key];
+        }
       }
       for (int64_t key = from; key < to; ++key) any_[row] = std::max(any_[row], out[key]);
     }

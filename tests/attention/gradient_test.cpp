@@ -54,7 +54,7 @@ struct Example {
     const reference::Inputs<double> in{
         {q.data(), shape}, {k.data(), shape}, {v.data(), shape}, mask, 1.0 / std::sqrt(3.0)};
     for (int64_t i = 0; i < 2; ++i) {
-      for (const double weight : reference::softmax_row(in, 0, 0, i).weights) weights.push_back(weight);
+      for (const double weight : reference::score_row(in, 0, 0, i).weights) weights.push_back(weight);
     }
     reference::forward<double>(in, {heads.data(), shape});
     out = flat(times({{heads[0], heads[1], heads[2]}, {heads[3], heads[4], heads[5]}}, kOutputWeights));

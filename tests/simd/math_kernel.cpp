@@ -25,6 +25,8 @@ void apply(test::MathFunction function, const float* in, float* out, int64_t cou
       return map(in, out, count, [](Vector x) HWY_ATTR { return erf(x); });
     case test::MathFunction::sigmoid:
       return map(in, out, count, [](Vector x) HWY_ATTR { return sigmoid(x); });
+    case test::MathFunction::sigmoid_base2:
+      return map(in, out, count, [](Vector x) HWY_ATTR { return sigmoid_base2(x); });
   }
 }
 

@@ -37,12 +37,15 @@ double reference(MathFunction function, double x) {
       return std::erf(x);
     case MathFunction::sigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    case MathFunction::sigmoid_base2:
+      return 1.0 / (1.0 + std::exp2(-x));
   }
   return 0.0;
 }
 
 bool is_exponential(MathFunction function) {
-  return function == MathFunction::exp2 || function == MathFunction::exp || function == MathFunction::sigmoid;
+  return function == MathFunction::exp2 || function == MathFunction::exp || function == MathFunction::sigmoid ||
+         function == MathFunction::sigmoid_base2;
 }
 
 // |value - expected| in units of the last place of a float near `expected`; ∞ counts as 2^128. 1e9 where one is NaN
@@ -139,6 +142,7 @@ TEST(VectorMath, LogIsAccurateForAllFloats) { expect_accurate(MathFunction::log,
 TEST(VectorMath, TanhIsAccurateForAllFloats) { expect_accurate(MathFunction::tanh, 1.4, 1.4); }
 TEST(VectorMath, ErfIsAccurateForAllFloats) { expect_accurate(MathFunction::erf, 1.2, 1.4); }
 TEST(VectorMath, SigmoidIsAccurateForAllFloats) { expect_accurate(MathFunction::sigmoid, 2.5, 2.5); }
+TEST(VectorMath, SigmoidBase2IsAccurateForAllFloats) { expect_accurate(MathFunction::sigmoid_base2, 3.0, 3.0); }
 
 // function(x), the same in every lane.
 float value_of(MathFunction function, float x) {
@@ -157,26 +161,50 @@ TEST(VectorMath, SpecialValuesAreExactWithTheirSign) {
     float value;
   };
   const Case cases[] = {
-      {MathFunction::exp2, 0.0F, 1.0F},           {MathFunction::exp2, -0.0F, 1.0F},
-      {MathFunction::exp2, kInfinity, kInfinity}, {MathFunction::exp2, -kInfinity, 0.0F},
-      {MathFunction::exp2, 128.0F, kInfinity},    {MathFunction::exp2, 1e30F, kInfinity},
-      {MathFunction::exp2, -126.5F, 0.0F},        {MathFunction::exp2, -149.0F, 0.0F},
-      {MathFunction::exp2, -1e30F, 0.0F},         {MathFunction::exp, 0.0F, 1.0F},
-      {MathFunction::exp, -0.0F, 1.0F},           {MathFunction::exp, kInfinity, kInfinity},
-      {MathFunction::exp, -kInfinity, 0.0F},      {MathFunction::exp, 88.73F, kInfinity},
-      {MathFunction::exp, 1000.0F, kInfinity},    {MathFunction::exp, -87.4F, 0.0F},
-      {MathFunction::exp, -1000.0F, 0.0F},        {MathFunction::log, 1.0F, 0.0F},
-      {MathFunction::log, 0.0F, -kInfinity},      {MathFunction::log, -0.0F, -kInfinity},
-      {MathFunction::log, kInfinity, kInfinity},  {MathFunction::tanh, 0.0F, 0.0F},
-      {MathFunction::tanh, -0.0F, -0.0F},         {MathFunction::tanh, kInfinity, 1.0F},
-      {MathFunction::tanh, -kInfinity, -1.0F},    {MathFunction::tanh, 10.0F, 1.0F},
-      {MathFunction::tanh, -10.0F, -1.0F},        {MathFunction::erf, 0.0F, 0.0F},
-      {MathFunction::erf, -0.0F, -0.0F},          {MathFunction::erf, kInfinity, 1.0F},
-      {MathFunction::erf, -kInfinity, -1.0F},     {MathFunction::erf, 4.0F, 1.0F},
-      {MathFunction::erf, -4.0F, -1.0F},          {MathFunction::sigmoid, 0.0F, 0.5F},
-      {MathFunction::sigmoid, -0.0F, 0.5F},       {MathFunction::sigmoid, kInfinity, 1.0F},
-      {MathFunction::sigmoid, -kInfinity, 0.0F},  {MathFunction::sigmoid, 100.0F, 1.0F},
+      {MathFunction::exp2, 0.0F, 1.0F},
+      {MathFunction::exp2, -0.0F, 1.0F},
+      {MathFunction::exp2, kInfinity, kInfinity},
+      {MathFunction::exp2, -kInfinity, 0.0F},
+      {MathFunction::exp2, 128.0F, kInfinity},
+      {MathFunction::exp2, 1e30F, kInfinity},
+      {MathFunction::exp2, -126.5F, 0.0F},
+      {MathFunction::exp2, -149.0F, 0.0F},
+      {MathFunction::exp2, -1e30F, 0.0F},
+      {MathFunction::exp, 0.0F, 1.0F},
+      {MathFunction::exp, -0.0F, 1.0F},
+      {MathFunction::exp, kInfinity, kInfinity},
+      {MathFunction::exp, -kInfinity, 0.0F},
+      {MathFunction::exp, 88.73F, kInfinity},
+      {MathFunction::exp, 1000.0F, kInfinity},
+      {MathFunction::exp, -87.4F, 0.0F},
+      {MathFunction::exp, -1000.0F, 0.0F},
+      {MathFunction::log, 1.0F, 0.0F},
+      {MathFunction::log, 0.0F, -kInfinity},
+      {MathFunction::log, -0.0F, -kInfinity},
+      {MathFunction::log, kInfinity, kInfinity},
+      {MathFunction::tanh, 0.0F, 0.0F},
+      {MathFunction::tanh, -0.0F, -0.0F},
+      {MathFunction::tanh, kInfinity, 1.0F},
+      {MathFunction::tanh, -kInfinity, -1.0F},
+      {MathFunction::tanh, 10.0F, 1.0F},
+      {MathFunction::tanh, -10.0F, -1.0F},
+      {MathFunction::erf, 0.0F, 0.0F},
+      {MathFunction::erf, -0.0F, -0.0F},
+      {MathFunction::erf, kInfinity, 1.0F},
+      {MathFunction::erf, -kInfinity, -1.0F},
+      {MathFunction::erf, 4.0F, 1.0F},
+      {MathFunction::erf, -4.0F, -1.0F},
+      {MathFunction::sigmoid, 0.0F, 0.5F},
+      {MathFunction::sigmoid, -0.0F, 0.5F},
+      {MathFunction::sigmoid, kInfinity, 1.0F},
+      {MathFunction::sigmoid, -kInfinity, 0.0F},
+      {MathFunction::sigmoid, 100.0F, 1.0F},
       {MathFunction::sigmoid, -100.0F, 0.0F},
+      {MathFunction::sigmoid_base2, 0.0F, 0.5F},
+      {MathFunction::sigmoid_base2, kInfinity, 1.0F},
+      {MathFunction::sigmoid_base2, -kInfinity, 0.0F},
+      {MathFunction::sigmoid_base2, 200.0F, 1.0F},
+      {MathFunction::sigmoid_base2, -127.0F, 0.0F},
   };
   on_every_isa([&] {
     for (const Case& c : cases) {
@@ -189,7 +217,7 @@ TEST(VectorMath, SpecialValuesAreExactWithTheirSign) {
 TEST(VectorMath, NanStaysNanWhateverItsPayload) {
   const uint32_t nans[] = {0x7fc00000, 0xffc00000, 0x7f800001, 0xff800001, 0x7fffffff, 0xffffffff, 0x7fc0007e};
   on_every_isa([&] {
-    for (int function = 0; function <= static_cast<int>(MathFunction::sigmoid); ++function) {
+    for (int function = 0; function <= static_cast<int>(MathFunction::sigmoid_base2); ++function) {
       for (const uint32_t bits : nans) {
         EXPECT_TRUE(std::isnan(value_of(static_cast<MathFunction>(function), std::bit_cast<float>(bits))))
             << "function " << function << " of " << bits;

@@ -49,7 +49,7 @@ void sum_terms(const reference::Inputs<double>& in, View<const double, 4> d_out,
   for (int64_t b = 0; b < sizes.batch; ++b) {
     for (int64_t head = 0; head < sizes.heads; ++head) {
       for (int64_t i = 0; i < sizes.t_q; ++i) {
-        const reference::Row<double> row = reference::softmax_row(in, b, head, i);
+        const reference::Row<double> row = reference::score_row(in, b, head, i);
         std::vector<double> q_terms(static_cast<size_t>(in.q.size(3)));
         for (int64_t j = 0; j < sizes.t_k; ++j) {
           double d_weight = 0.0;

@@ -1,0 +1,60 @@
+// Score options as the kernels take them: in base 2, with the biases of positions laid out by distance. Prepared once a
+// call. Internal to heed/attention.
+#pragma once
+
+#include "heed/attention/problem.h"
+#include "heed/attention/score_options.h"
+
+namespace heed {
+
+inline constexpr double kLog2E = 1.44269504088896340736;
+
+// Which index of a pair runs along the lanes of a tile of scores: queries in forward, keys in backward and decode.
+enum class ScoreLanes { queries, keys };
+
+// ALiBi and the relative table together: both depend on the distance of a pair alone, so for each head one list over
+// all distances holds log2 e · (table - slope · |distance|), rounded once. O(Tq + Tk) memory.
+struct PositionBias {
+  const float* values = nullptr;     // [items or 1][H][length]; null: none
+  const int32_t* buckets = nullptr;  // [items or 1][length]: the bucket of each distance; null without a table
+  int64_t heads = 0;
+  int64_t length = 0;
+  int64_t first = 0;     // where the pair (query 0, key 0) stands in the list
+  bool by_item = false;  // items differ in their offset
+  ScoreLanes lanes = ScoreLanes::queries;
+
+  // Where the pair of query q and key k stands. The next lane stands one further on, the next row one before.
+  int64_t at(int64_t q, int64_t k) const { return first + (lanes == ScoreLanes::queries ? q - k : k - q); }
+  // Its bias in base 2.
+  const float* of(int64_t b, int64_t head, int64_t q, int64_t k) const {
+    return values + ((by_item ? b : 0) * heads + head) * length + at(q, k);
+  }
+  const int32_t* buckets_of(int64_t b) const {
+    return buckets == nullptr ? nullptr : buckets + (by_item ? b : 0) * length;
+  }
+};
+
+struct ScoreJob {
+  bool on_tiles = false;  // something but sinks is asked for: the tiles take the path with passes
+  bool sigmoid = false;
+  float cap = 0.0F;  // cap · log2 e; 0: none
+  float inverse_cap = 0.0F;
+  PositionBias positions;
+  View<const float, 4> bias;   // null: none
+  View<const float, 1> sinks;  // null: none
+  const Dropout* dropout = nullptr;
+  float kept_scale = 1.0F;  // 1 / (1 - p)
+
+  // The row of the dense bias of query q, from key k on.
+  const float* bias_row(int64_t b, int64_t head, int64_t q, int64_t k) const {
+    return &bias(bias.size(0) == 1 ? 0 : b, bias.size(1) == 1 ? 0 : head, q, k);
+  }
+};
+
+// Floats that score_job() takes from the call's workspace.
+int64_t score_job_floats(const Problem& problem, const AttentionOptions& options);
+
+// Lays out the position biases in `floats`. The job points into `options` and `floats`.
+ScoreJob score_job(const Problem& problem, const AttentionOptions& options, ScoreLanes lanes, float* floats);
+
+}  // namespace heed

@@ -1,0 +1,82 @@
+// The passes of the score options over a tile of scores in base 2 (scaled by scale · log2 e), the same arithmetic for
+// an element whatever is in the lanes: queries in forward, keys in backward and decode. In this order:
+//
+//     score = cap · tanh(score / cap)          cap in base 2, times its rounded inverse
+//     score = score + position bias            ALiBi and relative table, laid out by distance (score_job.h)
+//     score = score + bias · log2 e            the product rounded, then the sum
+//
+// Then weights are 2^(score - reference), or 1 / (1 + 2^-score) with sigmoid, and dropout multiplies them by 0 or 1.
+// Kernel sources only.
+#pragma once
+
+#include "heed/attention/dropout.h"
+#include "heed/attention/score_job.h"
+#include "heed/simd/math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+// `rows` rows of `vectors` vectors of scores.
+struct ScoreTile {
+  float* scores = nullptr;
+  int64_t step = 0;  // floats from a row to the next
+  int64_t rows = 0;
+  int vectors = 0;
+};
+
+// score(row, c) = f(row, c, score) for every vector of the tile.
+template <class F>
+HWY_INLINE void transform(const ScoreTile& tile, F f) {
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    for (int c = 0; c < tile.vectors; ++c) {
+      float* const at = tile.scores + row * tile.step + c * kLanes;
+      hn::StoreU(f(row, c, hn::LoadU(kFloats, at)), kFloats, at);
+    }
+  }
+}
+
+// cap · tanh(score / cap). Scores are mostly far below the cap, where tanh is a short polynomial: the long way is taken
+// only where a lane needs it, with the same bits.
+HWY_INLINE Vector cap_score(const ScoreJob& job, Vector score) {
+  const Vector x = hn::Mul(score, hn::Set(kFloats, job.inverse_cap));
+  const bool small = hn::AllTrue(kFloats, hn::Lt(hn::Abs(x), hn::Set(kFloats, kSmallTanh)));
+  return hn::Mul(hn::Set(kFloats, job.cap), HWY_LIKELY(small) ? small_tanh(x) : tanh(x));
+}
+
+HWY_INLINE void cap_scores(const ScoreJob& job, const ScoreTile& tile) {
+  transform(tile, [&](int64_t, int, Vector score) HWY_ATTR { return cap_score(job, score); });
+}
+
+// `from` is PositionBias::of() the pair in the tile's first row and lane.
+HWY_INLINE void add_position_bias(const float* from, const ScoreTile& tile) {
+  transform(tile, [=](int64_t row, int c, Vector score)
+                      HWY_ATTR { return hn::Add(score, hn::LoadU(kFloats, from - row + c * kLanes)); });
+}
+
+// The derivative of the cap, 1 - tanh², from the capped score.
+HWY_INLINE Vector cap_slope(const ScoreJob& job, Vector capped) {
+  const Vector share = hn::Mul(capped, hn::Set(kFloats, job.inverse_cap));
+  return hn::NegMulAdd(share, share, hn::Set(kFloats, 1.0F));
+}
+
+HWY_INLINE Vector scaled_bias(Vector bias) { return hn::Mul(bias, hn::Set(kFloats, static_cast<float>(kLog2E))); }
+
+using DropoutTag = hn::RebindToUnsigned<FloatTag>;
+using DropoutVector = hn::Vec<DropoutTag>;
+inline constexpr DropoutTag kDropoutWords{};
+
+// dropout_bits() in lanes: the two words of each lane's row, and its key times kDropoutKeyStep. 1 for a weight that is
+// kept, 0 for one that is dropped.
+HWY_INLINE Vector kept(DropoutVector first, DropoutVector second, DropoutVector key_step, int32_t threshold) {
+  const hn::RebindToSigned<FloatTag> numbers;
+  DropoutVector x = hn::Add(first, key_step);
+  x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(kDropoutWords, kDropoutFirstRound));
+  x = hn::Xor(x, second);
+  x = hn::Mul(hn::Xor(x, hn::ShiftRight<13>(x)), hn::Set(kDropoutWords, kDropoutSecondRound));
+  x = hn::ShiftRight<8>(hn::Xor(x, hn::ShiftRight<16>(x)));
+  const auto dropped = hn::Lt(hn::BitCast(numbers, x), hn::Set(numbers, threshold));
+  return hn::IfThenZeroElse(hn::RebindMask(kFloats, dropped), hn::Set(kFloats, 1.0F));
+}
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
