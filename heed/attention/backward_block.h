@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/attention/backward_kernel.h"
+#include "heed/attention/dropout.h"
 #include "heed/core/memory.h"
 #include "heed/simd/register_tile.h"
 #include "heed/simd/target.h"
@@ -26,10 +27,30 @@ struct QueryTile {
   int64_t head = 0;
   int64_t q_begin = 0;
   int64_t rows = 0;
-  bool masked = false;   // some row may not see some key
-  bool careful = false;  // and a factor of its products is not finite: hidden pairs must be left out
+  bool masked = false;          // some row may not see some key
+  bool hidden_by_bias = false;  // -∞ in the dense bias hides keys
+  bool careful = false;         // and a factor of its products is not finite: hidden pairs must be left out
   int32_t begin[kTileQueries];
   int32_t end[kTileQueries];
+};
+
+// Selects the values of a group of rows that are visible, in vectors from `key` of the block on.
+struct VisibleLanes {
+  const int32_t* begin = nullptr;  // of each row
+  const int32_t* end = nullptr;
+  const float* dense = nullptr;  // or, where not null, 1 where visible: row r at r · kBlockKeys
+  int64_t key = 0;
+
+  HWY_INLINE Vector operator()(int r, int c, Vector value) const {
+    if (dense != nullptr) {
+      const Vector seen = hn::LoadU(kFloats, dense + r * kBlockKeys + c * kLanes);
+      return hn::IfThenElseZero(hn::Ne(seen, hn::Zero(kFloats)), value);
+    }
+    const Vector at = hn::Iota(kFloats, static_cast<float>(key + c * kLanes));
+    return hn::IfThenElseZero(hn::And(hn::Ge(at, hn::Set(kFloats, static_cast<float>(begin[r]))),
+                                      hn::Lt(at, hn::Set(kFloats, static_cast<float>(end[r])))),
+                              value);
+  }
 };
 
 class BackwardBlock {
@@ -41,18 +62,27 @@ class BackwardBlock {
  private:
   void pack_keys();
   bool set_ranges(QueryTile& tile) const;
-  bool load_rows(const QueryTile& tile);
+  bool load_rows(QueryTile& tile);
   void expand_dense(const QueryTile& tile);
 
   void fill_scores(const QueryTile& tile);
   template <int R, int C, bool masked>
   void score_tile(const QueryTile& tile, int64_t row, int panel, int first_vector);
+  template <int R, int C>
+  void option_tile(const QueryTile& tile, int64_t row, int panel, int first_vector, bool masked);
+  VisibleLanes lanes_of(const QueryTile& tile, int64_t row, int64_t key) const;
   void zero_vectors(int64_t row, int64_t rows, int64_t key, int vectors);
 
   void multiply_queries(const QueryTile& tile);
   void multiply_keys(const QueryTile& tile, const float* weights, const float* rows, int64_t width, float* sums);
   void multiply_careful(const QueryTile& tile);
+  // Is `dense_` in use for the tile?
+  bool has_dense(const QueryTile& tile) const { return tile.hidden_by_bias || !job_.mask->dense().empty(); }
   bool visible(const QueryTile& tile, int64_t row, int64_t key) const;
+  void load_options(QueryTile& tile);
+  void add_option_gradients(const QueryTile& tile, int64_t g) const;
+  void add_position_gradients(const QueryTile& tile, int64_t g) const;
+  void wait_for_bias_turn(int64_t step) const;
   void wait_for_turn(int64_t step) const;
   void add_query_gradient(const QueryTile& tile) const;
   void write_key_gradients() const;
@@ -79,6 +109,11 @@ class BackwardBlock {
   float* d_k_sums_;                   // [kBlockKeys][width_k]
   float* d_v_sums_;                   // [kBlockKeys][width_v]
   float* dense_;                      // [kTileQueries][kBlockKeys]: 1 where visible, only with dense masks
+  float* d_masked_;                   // [kTileQueries][kBlockKeys]: the gradient of the biased scores, with options
+  float* bias_copy_;                  // [kTileQueries][kBlockKeys]
+  const float* bias_rows_ = nullptr;  // of the tile: the dense bias itself, or bias_copy_
+  int64_t bias_step_ = 0;
+  DropoutRow dropout_[kTileQueries];
   const float* reference_ = nullptr;  // of the tile's rows
   const float* delta_ = nullptr;
 };

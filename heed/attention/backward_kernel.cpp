@@ -7,9 +7,11 @@
 //     2. ds = p ∘ scale · (d_o vᵀ - rowsum(d_o ∘ out))
 //     3. d_q += ds · k,   d_v += pᵀ · d_o,   d_k += dsᵀ · q         forward 3
 #include <algorithm>
+#include <limits>
 #include <thread>
 
 #include "heed/attention/backward_block.h"
+#include "heed/attention/backward_options.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
 #include "heed/simd/transpose.h"
@@ -22,7 +24,7 @@ int64_t BackwardBlock::scratch_floats(int64_t d_k, int64_t d_v) {
   const int64_t width_k = round_up<int64_t>(d_k, kLanes);
   const int64_t width_v = round_up<int64_t>(d_v, kLanes);
   return kMostKeyPanels * kKeyPanelWidth * (d_k + d_v) + kBlockKeys * (2 * width_k + width_v) +
-         kTileQueries * (3 * width_k + width_v + 3 * kBlockKeys) + 16 * kLanes;
+         kTileQueries * (3 * width_k + width_v + 5 * kBlockKeys) + 16 * kLanes;
 }
 
 BackwardBlock::BackwardBlock(const BackwardJob& job, const KeyBlock& block, float* scratch)
@@ -55,6 +57,8 @@ BackwardBlock::BackwardBlock(const BackwardJob& job, const KeyBlock& block, floa
   d_k_sums_ = take(kBlockKeys * width_k_);
   d_v_sums_ = take(kBlockKeys * width_v_);
   dense_ = take(kTileQueries * kBlockKeys);
+  d_masked_ = take(kTileQueries * kBlockKeys);
+  bias_copy_ = take(kTileQueries * kBlockKeys);
 }
 
 void BackwardBlock::run() {
@@ -73,6 +77,8 @@ void BackwardBlock::run() {
         const bool rows_finite = load_rows(tile);
         tile.careful = tile.masked && !(rows_finite && keys_finite_);
         fill_scores(tile);
+        wait_for_bias_turn(step);
+        if (job_.scores.on_tiles) add_option_gradients(tile, g);
         if (tile.careful) {
           multiply_careful(tile);
         } else {
@@ -83,6 +89,7 @@ void BackwardBlock::run() {
         wait_for_turn(step);
         add_query_gradient(tile);
       } else {
+        wait_for_bias_turn(step);
         wait_for_turn(step);
       }
       if (block_.done != nullptr) block_.done->store(step + 1, std::memory_order_release);
@@ -124,7 +131,7 @@ void BackwardBlock::pack_keys() {
       const int64_t rows = std::min<int64_t>(kLanes, keys_ - key);
       rows_to_lanes(&k(block_.b, block_.k_begin + key, block_.kv_head, 0), k.stride(1), rows, d_k_, 1.0F,
                     k_lanes_ + i * kKeyPanelWidth * d_k_ + c * kLanes, kKeyPanelWidth);
-      rows_to_lanes(&v(block_.b, block_.k_begin + key, block_.kv_head, 0), v.stride(1), rows, d_v_, job_.scale,
+      rows_to_lanes(&v(block_.b, block_.k_begin + key, block_.kv_head, 0), v.stride(1), rows, d_v_, job_.value_scale,
                     v_lanes_ + i * kKeyPanelWidth * d_v_ + c * kLanes, kKeyPanelWidth);
     }
   }
@@ -136,6 +143,7 @@ void BackwardBlock::pack_keys() {
 // The keys of the block that each row may see. False when there are none.
 bool BackwardBlock::set_ranges(QueryTile& tile) const {
   tile.masked = !job_.mask->dense().empty();
+  tile.hidden_by_bias = false;
   bool any = false;
   for (int64_t row = 0; row < tile.rows; ++row) {
     const KeyRange range = block_.rule.at(tile.q_begin + row);
@@ -150,7 +158,7 @@ bool BackwardBlock::set_ranges(QueryTile& tile) const {
 }
 
 // The tile's rows of q and d_out, and what forward kept of them. False when a value was not finite.
-bool BackwardBlock::load_rows(const QueryTile& tile) {
+bool BackwardBlock::load_rows(QueryTile& tile) {
   const View<const float, 4>& q = job_.inputs.q;
   const View<const float, 4>& d_out = job_.outputs.d_out;
   const int64_t b = block_.b;
@@ -170,7 +178,8 @@ bool BackwardBlock::load_rows(const QueryTile& tile) {
       [=](int64_t row) { return inverse[row]; }, d_o_rows_, width_v_);
   delta_ = &job_.delta(b, tile.head, tile.q_begin);
   reference_ = &job_.reference(b, tile.head, tile.q_begin);
-  if (!job_.mask->dense().empty()) expand_dense(tile);
+  if (job_.scores.on_tiles) load_options(tile);
+  if (has_dense(tile)) expand_dense(tile);
   return q_finite && d_o_finite;
 }
 
@@ -187,12 +196,21 @@ void BackwardBlock::expand_dense(const QueryTile& tile) {
         out[key] = bits[key * step] == part.keep ? out[key] : 0.0F;
       }
     }
+    if (!tile.hidden_by_bias) continue;
+    const float* const bias = bias_rows_ + row * bias_step_;
+    for (int64_t key = tile.begin[row]; key < tile.end[row]; ++key) {
+      out[key] = bias[key] == -std::numeric_limits<float>::infinity() ? 0.0F : out[key];
+    }
   }
 }
 
 bool BackwardBlock::visible(const QueryTile& tile, int64_t row, int64_t key) const {
   if (key < tile.begin[row] || key >= tile.end[row]) return false;
-  return job_.mask->dense().empty() || dense_[row * kBlockKeys + key] != 0.0F;
+  return !has_dense(tile) || dense_[row * kBlockKeys + key] != 0.0F;
+}
+
+VisibleLanes BackwardBlock::lanes_of(const QueryTile& tile, int64_t row, int64_t key) const {
+  return {tile.begin + row, tile.end + row, has_dense(tile) ? dense_ + row * kBlockKeys + key : nullptr, key};
 }
 
 // 1 and 2. p and ds of the whole tile. Begins and ends of the rows' ranges never fall from one row to the next, so the
@@ -210,9 +228,10 @@ void BackwardBlock::fill_scores(const QueryTile& tile) {
         zero_vectors(row, R, panel.first + last * kLanes, V - last);
         if (first >= last) return;
         const int64_t seen_by_all = std::min<int64_t>(panel.first + last * kLanes, keys_);
-        const bool masked = !job_.mask->dense().empty() || tile.end[row] < seen_by_all ||
-                            tile.begin[row + R - 1] > panel.first + first * kLanes;
+        const bool masked =
+            has_dense(tile) || tile.end[row] < seen_by_all || tile.begin[row + R - 1] > panel.first + first * kLanes;
         with_count<V>(last - first, [&]<int C>() HWY_ATTR {
+          if (job_.scores.on_tiles) return option_tile<R, C>(tile, row, i, first, masked);
           masked ? score_tile<R, C, true>(tile, row, i, first) : score_tile<R, C, false>(tile, row, i, first);
         });
       });
@@ -240,20 +259,8 @@ void BackwardBlock::score_tile(const QueryTile& tile, int64_t row, int panel, in
   const float* const delta = delta_ + row;
   float* const p_at = p_ + row * kBlockKeys + key;
   float* const ds_at = ds_ + row * kBlockKeys + key;
-  const float* const dense_at = job_.mask->dense().empty() ? nullptr : dense_ + row * kBlockKeys + key;
-  const int32_t* const begin = tile.begin + row;
-  const int32_t* const end = tile.end + row;
-  const auto shown = [=](int r, int c, Vector value) HWY_ATTR {
-    if constexpr (!masked) return value;
-    if (dense_at != nullptr) {
-      const Vector seen = hn::LoadU(kFloats, dense_at + r * kBlockKeys + c * kLanes);
-      return hn::IfThenElseZero(hn::Ne(seen, hn::Zero(kFloats)), value);
-    }
-    const Vector at = hn::Iota(kFloats, static_cast<float>(key + c * kLanes));
-    return hn::IfThenElseZero(hn::And(hn::Ge(at, hn::Set(kFloats, static_cast<float>(begin[r]))),
-                                      hn::Lt(at, hn::Set(kFloats, static_cast<float>(end[r])))),
-                              value);
-  };
+  const VisibleLanes visible_lanes = lanes_of(tile, row, key);
+  const auto shown = [=](int r, int c, Vector value) HWY_ATTR { return masked ? visible_lanes(r, c, value) : value; };
   {
     RegisterTile<R, C> scores;
     scores.set_zero();

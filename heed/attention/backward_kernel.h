@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "heed/attention/attention.h"
+#include "heed/attention/score_job.h"
 #include "heed/simd/isa.h"
 
 namespace heed {
@@ -23,6 +24,14 @@ struct KeyBlock {
   KeyRangeRule rule;                             // within the segment
   const std::atomic<int64_t>* before = nullptr;  // steps that the block before this one has added to d_q; null: all
   std::atomic<int64_t>* done = nullptr;          // steps that this block has added to d_q; null: nobody asks
+  int64_t tiles = 0;                             // of queries: the steps are these for each query head of the group
+
+  // Only with score options whose gradients are asked for:
+  const KeyBlock* bias_before = nullptr;  // blocks that add to the same part of d_bias before this one; null: none
+  const KeyBlock* bias_before_end = nullptr;
+  bool bias_by_tile = false;        // it is one block with the same keys: tile waits for tile
+  double* position_sums = nullptr;  // [group][1 + buckets]: of the slope and the table; null: not asked
+  int64_t query_offset = 0;         // the position of query 0
 };
 
 struct BackwardJob {
@@ -32,15 +41,19 @@ struct BackwardJob {
   const Mask* mask = nullptr;
   float scale = 0.0F;
   float score_factor = 0.0F;  // scale · log2 e, as in forward
+  float value_scale = 0.0F;   // what v and delta are multiplied by: the scale, or 1 where options apply it later
+  ScoreJob scores{};
+  int64_t position_sums = 0;  // 1 + buckets
   // Of each query, [B, H, Tq], by backward_prepare:
-  View<float, 3> reference;
-  View<float, 3> inverse_sum;  // 1 / sum, 0 for a query that sees nothing
-  View<float, 3> delta;        // scale · Σ_d d_out · out / sum
+  View<float, 3> reference{};
+  View<float, 3> inverse_sum{};  // 1 / sum, 0 for a query that sees nothing; times 1 / (1 - p) with dropout
+  View<float, 3> delta{};        // value_scale · Σ_d d_out · out / sum
 };
 
 // Fills reference, inverse_sum and delta of queries [q_begin, q_end) of one item and head, and sets their d_q to 0.
+// Returns their part of the gradient of the head's sink.
 template <Isa isa>
-void backward_prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end);
+double backward_prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end);
 
 // Scratch floats that backward_block needs.
 template <Isa isa>

@@ -44,9 +44,35 @@ HWY_INLINE void dot_rows(const float* const (&a)[4], const float* const (&b)[4],
   }
 }
 
-void prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end) {
+// The weight of the head's sink in a row.
+double sink_weight(const BackwardJob& job, int64_t b, int64_t head, int64_t q) {
+  const auto& [reference, sum] = job.outputs.rows;
+  if (sum(b, head, q) == 0.0F) return 0.0;
+  const float sink = job.scores.sinks(head) * static_cast<float>(kLog2E);  // as forward rounds it
+  return std::exp2(static_cast<double>(sink) - static_cast<double>(reference(b, head, q))) /
+         static_cast<double>(sum(b, head, q));
+}
+
+// What is kept of query q, given Σ_d d_out · out.
+void prepare_row(const BackwardJob& job, int64_t b, int64_t head, int64_t q, float dot) {
+  if (job.scores.sigmoid) {
+    job.reference(b, head, q) = 0.0F;
+    job.inverse_sum(b, head, q) = job.scores.kept_scale;
+    job.delta(b, head, q) = 0.0F;
+    return;
+  }
+  const float sum = job.outputs.rows.sum(b, head, q);
+  const float shift = reference_shift(sum);
+  const float inverse = sum == 0.0F ? 0.0F : (shift == 0.0F ? 1.0F : std::exp2(shift)) / sum;
+  job.reference(b, head, q) = job.outputs.rows.reference(b, head, q) + shift;
+  job.inverse_sum(b, head, q) = job.scores.kept_scale * inverse;
+  job.delta(b, head, q) = job.value_scale * inverse * dot;
+}
+
+double prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end) {
   const auto& [out, rows, d_out] = job.outputs;
   const int64_t d_k = job.inputs.q.size(3);
+  double d_sink = 0.0;
   for (int64_t q = q_begin; q < q_end; q += 4) {
     const float* a[4];
     const float* c[4];
@@ -58,15 +84,12 @@ void prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, i
     float dots[4];
     dot_rows(a, c, out.size(3), dots);
     for (int64_t r = 0; r < std::min<int64_t>(4, q_end - q); ++r) {
-      const float sum = rows.sum(b, head, q + r);
-      const float shift = reference_shift(sum);
-      const float inverse = sum == 0.0F ? 0.0F : (shift == 0.0F ? 1.0F : std::exp2(shift)) / sum;
-      job.reference(b, head, q + r) = rows.reference(b, head, q + r) + shift;
-      job.inverse_sum(b, head, q + r) = inverse;
-      job.delta(b, head, q + r) = job.scale * inverse * dots[r];
+      prepare_row(job, b, head, q + r, dots[r]);
       std::fill_n(&job.gradients.d_q(b, q + r, head, 0), d_k, 0.0F);
+      if (job.scores.sinks.data() != nullptr) d_sink -= sink_weight(job, b, head, q + r) * static_cast<double>(dots[r]);
     }
   }
+  return d_sink;
 }
 
 }  // namespace
@@ -76,8 +99,8 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 
 template <>
-void backward_prepare<kTargetIsa>(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end) {
-  HWY_NAMESPACE::prepare(job, b, head, q_begin, q_end);
+double backward_prepare<kTargetIsa>(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end) {
+  return HWY_NAMESPACE::prepare(job, b, head, q_begin, q_end);
 }
 
 }  // namespace heed
