@@ -11,7 +11,8 @@
 namespace heed::test {
 namespace {
 
-std::vector<double> doubles_of(View<const float, 4> view) {
+template <int N>
+std::vector<double> doubles_of(View<const float, N> view) {
   const std::vector<float> values = values_of(view);
   return {values.begin(), values.end()};
 }
@@ -41,33 +42,79 @@ std::vector<float> flatten(View<const float, N> view) {
 
 void set_nan(float& value) { value = std::numeric_limits<float>::quiet_NaN(); }
 
-// Σ |terms| of d_q and d_k, see ReferenceResult.
-void sum_terms(const reference::Inputs<double>& in, View<const double, 4> d_out, ReferenceResult& result) {
-  const MaskSizes sizes = in.sizes();
-  std::vector<double> of_keys(static_cast<size_t>(in.k.count()));
-  const View<double, 4> k_terms(of_keys.data(), in.k.shape());
-  for (int64_t b = 0; b < sizes.batch; ++b) {
-    for (int64_t head = 0; head < sizes.heads; ++head) {
-      for (int64_t i = 0; i < sizes.t_q; ++i) {
-        const reference::Row<double> row = reference::score_row(in, b, head, i);
-        std::vector<double> q_terms(static_cast<size_t>(in.q.size(3)));
-        for (int64_t j = 0; j < sizes.t_k; ++j) {
-          double d_weight = 0.0;
-          for (int64_t d = 0; d < in.v.size(3); ++d) {
-            d_weight += std::abs(d_out(b, i, head, d) * in.v(b, j, in.kv_head(head), d));
-          }
-          const double term = std::abs(in.scale) * row.weights[static_cast<size_t>(j)] * d_weight;
-          for (int64_t d = 0; d < in.q.size(3); ++d) {
-            q_terms[static_cast<size_t>(d)] += term * std::abs(in.k(b, j, in.kv_head(head), d));
-            k_terms(b, j, in.kv_head(head), d) += term * std::abs(in.q(b, i, head, d));
-          }
-        }
-        for (const double terms : q_terms) result.d_q_terms = std::max(result.d_q_terms, terms);
+// Σ |terms| of each gradient, see ReferenceResult.
+class Terms {
+ public:
+  Terms(const reference::Inputs<double>& in, View<const double, 4> d_out, ReferenceResult& result)
+      : in_(in), d_out_(d_out), result_(result), of_keys_(static_cast<size_t>(in.k.count())) {
+    bias_.resize(result.d_bias.size());
+    slopes_.resize(result.d_slopes.size());
+    table_.resize(result.d_table.size());
+    sinks_.resize(result.d_sinks.size());
+    const MaskSizes sizes = in.sizes();
+    for (int64_t b = 0; b < sizes.batch; ++b) {
+      for (int64_t head = 0; head < sizes.heads; ++head) {
+        for (int64_t i = 0; i < sizes.t_q; ++i) add_row(b, head, i);
       }
     }
+    const auto most = [](const std::vector<double>& values) {
+      return values.empty() ? 0.0 : *std::max_element(values.begin(), values.end());
+    };
+    result.d_k_terms = most(of_keys_);
+    result.bias_terms = most(bias_);
+    result.slope_terms = most(slopes_);
+    result.table_terms = most(table_);
+    result.sink_terms = most(sinks_);
   }
-  for (const double terms : of_keys) result.d_k_terms = std::max(result.d_k_terms, terms);
-}
+
+ private:
+  void add_row(int64_t b, int64_t head, int64_t i) {
+    const reference::Row<double> row = reference::score_row(in_, b, head, i);
+    const int64_t kv = in_.kv_head(head);
+    std::vector<double> d_weights(row.weights.size());
+    double weighted = 0.0;
+    for (size_t j = 0; j < d_weights.size(); ++j) {
+      for (int64_t d = 0; d < in_.v.size(3); ++d) {
+        d_weights[j] += row.kept[j] * std::abs(d_out_(b, i, head, d) * in_.v(b, static_cast<int64_t>(j), kv, d));
+      }
+      weighted += row.weights[j] * d_weights[j];
+    }
+    if (!sinks_.empty()) sinks_[static_cast<size_t>(head)] += row.sink_weight * weighted;
+    std::vector<double> q_terms(static_cast<size_t>(in_.q.size(3)));
+    const View<double, 4> k_terms(of_keys_.data(), in_.k.shape());
+    for (int64_t j = 0; j < in_.k.size(1); ++j) {
+      const auto at = static_cast<size_t>(j);
+      if (!row.visible[at]) continue;
+      // A dropped weight has no d_weight of its own, but takes part in the others'.
+      const double masked = row.weights[at] * (row.kept[at] > 0.0 ? d_weights[at] : weighted);
+      add_options(masked, b, head, i, j);
+      const double term = std::abs(in_.scale) * masked;
+      for (int64_t d = 0; d < in_.q.size(3); ++d) {
+        q_terms[static_cast<size_t>(d)] += term * std::abs(in_.k(b, j, kv, d));
+        k_terms(b, j, kv, d) += term * std::abs(in_.q(b, i, head, d));
+      }
+    }
+    for (const double terms : q_terms) result_.d_q_terms = std::max(result_.d_q_terms, terms);
+  }
+
+  void add_options(double masked, int64_t b, int64_t head, int64_t i, int64_t j) {
+    const int64_t distance = in_.distance(b, i, j);
+    if (!bias_.empty()) {
+      reference::bias_at(View<double, 4>(bias_.data(), in_.parameters.bias.shape()), b, head, i, j) += masked;
+    }
+    if (!slopes_.empty()) {
+      slopes_[static_cast<size_t>(head)] += masked * static_cast<double>(std::abs(distance));
+    }
+    if (!table_.empty()) {
+      table_[static_cast<size_t>(reference::bucket_of(in_, distance) * in_.q.size(2) + head)] += masked;
+    }
+  }
+
+  const reference::Inputs<double>& in_;
+  View<const double, 4> d_out_;
+  ReferenceResult& result_;
+  std::vector<double> of_keys_, bias_, slopes_, table_, sinks_;
+};
 
 }  // namespace
 
@@ -119,13 +166,26 @@ View<float, 4> AttentionCase::make(int64_t length, int64_t heads, int64_t width,
   return heads_first ? tensor.view<4>().permuted({0, 2, 1, 3}) : tensor.view<4>();
 }
 
-void AttentionCase::forward() { attention_forward(inputs(), options, out, rows); }
+RowStates<float> AttentionCase::rows_in_use() const {
+  return options.scores.normaliser == Normaliser::softmax ? rows : RowStates<float>{};
+}
 
-void AttentionCase::backward() { attention_backward(inputs(), options, {out, rows, d_out}, {d_q, d_k, d_v}); }
+void AttentionCase::forward() { attention_forward(inputs(), options, out, rows_in_use()); }
+
+void AttentionCase::backward() {
+  attention_backward(inputs(), options, {out, rows_in_use(), d_out}, {d_q, d_k, d_v, score_gradients});
+}
 
 void AttentionCase::clear_results() {
   for (const View<float, 4>& view : {out, d_q, d_k, d_v}) for_each_element(view, set_nan);
   for (const View<float, 3>& view : {rows.reference, rows.sum}) for_each_element(view, set_nan);
+  const auto clear = [](auto view) {
+    if (view.data() != nullptr) for_each_element(view, set_nan);
+  };
+  clear(score_gradients.d_bias);
+  clear(score_gradients.d_alibi_slopes);
+  clear(score_gradients.d_relative_table);
+  clear(score_gradients.d_sinks);
 }
 
 AttentionResults run(AttentionCase& c) {
@@ -136,31 +196,55 @@ AttentionResults run(AttentionCase& c) {
           values_of(c.d_v)};
 }
 
+// A view in double; null stays null.
+template <int N>
+View<const double, N> in_double(View<const float, N> view, std::vector<double>& values) {
+  if (view.data() == nullptr) return {};
+  values = doubles_of(view);
+  return {values.data(), view.shape()};
+}
+
+// A gradient of `of`, as many zeros in `values`; null where there is none.
+template <int N>
+View<double, N> gradient_of(View<const double, N> of, std::vector<double>& values) {
+  if (of.data() == nullptr) return {};
+  values.assign(static_cast<size_t>(of.count()), 0.0);
+  return {values.data(), of.shape()};
+}
+
 ReferenceResult reference_result(const AttentionCase& c) {
-  const std::vector<double> q = doubles_of(c.q);
-  const std::vector<double> k = doubles_of(c.k);
-  const std::vector<double> v = doubles_of(c.v);
-  const std::vector<double> d_out = doubles_of(c.d_out);
+  const ScoreOptions& scores = c.options.scores;
+  std::vector<double> q, k, v, d_out, bias, slopes, table, sinks;
   const double scale =
       c.options.scale ? static_cast<double>(*c.options.scale) : 1.0 / std::sqrt(static_cast<double>(c.sizes.d_k));
-  const reference::Inputs<double> in{
-      {q.data(), c.q.shape()}, {k.data(), c.k.shape()}, {v.data(), c.v.shape()}, c.options.mask, scale};
+  const reference::Inputs<double> in{in_double<4>(c.q, q),
+                                     in_double<4>(c.k, k),
+                                     in_double<4>(c.v, v),
+                                     c.options.mask,
+                                     scale,
+                                     scores,
+                                     {in_double(scores.bias, bias), in_double(scores.alibi_slopes, slopes),
+                                      in_double(scores.relative.table, table), in_double(scores.sinks, sinks)}};
+  const View<const double, 4> d_heads = in_double<4>(c.d_out, d_out);
   ReferenceResult result;
   result.out.resize(d_out.size());
   result.log_sum_exp.resize(static_cast<size_t>(c.rows.sum.count()));
-  result.d_q.resize(q.size());
-  result.d_k.resize(k.size());
-  result.d_v.resize(v.size());
+  const reference::Gradients<double> gradients{
+      gradient_of(in.q, result.d_q),
+      gradient_of(in.k, result.d_k),
+      gradient_of(in.v, result.d_v),
+      {gradient_of(in.parameters.bias, result.d_bias), gradient_of(in.parameters.alibi_slopes, result.d_slopes),
+       gradient_of(in.parameters.relative_table, result.d_table), gradient_of(in.parameters.sinks, result.d_sinks)}};
   reference::forward<double>(in, {result.out.data(), c.out.shape()}, {result.log_sum_exp.data(), c.rows.sum.shape()});
-  reference::backward<double>(
-      in, {d_out.data(), c.d_out.shape()},
-      {{result.d_q.data(), c.q.shape()}, {result.d_k.data(), c.k.shape()}, {result.d_v.data(), c.v.shape()}});
-  sum_terms(in, {d_out.data(), c.d_out.shape()}, result);
+  reference::backward<double>(in, d_heads, gradients);
+  Terms(in, d_heads, result);
   return result;
 }
 
 std::vector<float> values_of(View<const float, 4> view) { return flatten(view); }
 std::vector<float> values_of(View<const float, 3> view) { return flatten(view); }
+std::vector<float> values_of(View<const float, 2> view) { return flatten(view); }
+std::vector<float> values_of(View<const float, 1> view) { return flatten(view); }
 
 double relative_error(const std::vector<float>& a, const std::vector<double>& b, double least) {
   double most = least;

@@ -39,7 +39,8 @@ class AttentionCase {
 
   View<float, 4> q, k, v, d_out;      // inputs; tests may change values
   View<float, 4> out, d_q, d_k, d_v;  // results
-  RowStates<float> rows;
+  RowStates<float> rows;              // not written with sigmoid
+  ScoreGradients score_gradients;     // those that backward shall write
 
   AttentionInputs inputs() const { return {q, k, v}; }
   void forward();
@@ -47,6 +48,7 @@ class AttentionCase {
   void clear_results();  // NaN, so that what is not written shows
 
  private:
+  RowStates<float> rows_in_use() const;
   View<float, 4> make(int64_t length, int64_t heads, int64_t width, Layout layout, uint64_t seed);
 
   std::vector<Tensor> tensors_;
@@ -68,12 +70,18 @@ struct ReferenceResult {
   // with one visible key has no gradient at all) leave the rounding errors of their size.
   double d_q_terms = 0.0;
   double d_k_terms = 0.0;
+
+  // Of the score options that are in use.
+  std::vector<double> d_bias, d_slopes, d_table, d_sinks;
+  double bias_terms = 0.0, slope_terms = 0.0, table_terms = 0.0, sink_terms = 0.0;
 };
 ReferenceResult reference_result(const AttentionCase& c);
 
 // The values of a strided view in row-major order.
 std::vector<float> values_of(View<const float, 4> view);
 std::vector<float> values_of(View<const float, 3> view);
+std::vector<float> values_of(View<const float, 2> view);
+std::vector<float> values_of(View<const float, 1> view);
 
 // max |a - b| / max |b|, the measure of the contract; 0 where both are empty or 0. NaN or ∞ in `a` gives ∞. Where
 // max |b| is below `least`, that counts instead.
