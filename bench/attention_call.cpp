@@ -1,5 +1,8 @@
 #include "bench/attention_call.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "bench/attention_cases.h"
 #include "heed/core/rng.h"
 
@@ -21,6 +24,7 @@ AttentionCall::AttentionCall(const AttentionSizes& sizes, bool with_backward)
     : sizes_(sizes), inputs_(make_projections()) {
   options_.mask = mask_of(sizes);
   options_.workspace = &workspace_;
+  use_option(with_backward);
   Rng(1).fill_normal(inputs_.q.values());
   Rng(2).fill_normal(inputs_.k.values());
   Rng(3).fill_normal(inputs_.v.values());
@@ -54,14 +58,51 @@ AttentionCall::Projections AttentionCall::make_projections() const {
   return result;
 }
 
-void AttentionCall::forward() {
-  attention_forward(inputs(), options_, out_view_, {reference_.view<3>(), sum_.view<3>()});
+// The option of the case, with usual values; backward computes its gradient.
+void AttentionCall::use_option(bool with_backward) {
+  ScoreOptions& scores = options_.scores;
+  const std::string& option = sizes_.option;
+  const auto make = [&](const std::vector<int64_t>& shape) {
+    option_ = Tensor(shape);
+    Rng(5).fill_normal(option_.values());
+    if (with_backward) d_option_ = Tensor(shape);
+  };
+  if (option == "cap") scores.soft_cap = 50.0F;
+  if (option == "sigmoid") scores.normaliser = Normaliser::sigmoid;
+  if (option == "dropout") scores.dropout.probability = 0.1F;
+  if (option == "alibi") {
+    make({sizes_.heads});
+    std::ranges::copy(alibi_slopes(sizes_.heads), option_.values().begin());
+    scores.alibi_slopes = option_.view<1>();
+    if (with_backward) score_gradients_.d_alibi_slopes = d_option_.view<1>();
+  }
+  if (option == "sink") {
+    make({sizes_.heads});
+    scores.sinks = option_.view<1>();
+    if (with_backward) score_gradients_.d_sinks = d_option_.view<1>();
+  }
+  if (option == "table") {
+    make({32, sizes_.heads});
+    scores.relative.table = option_.view<2>();
+    if (with_backward) score_gradients_.d_relative_table = d_option_.view<2>();
+  }
+  if (option == "bias") {
+    make({1, sizes_.heads, sizes_.t_q, sizes_.t_k});
+    scores.bias = option_.view<4>();
+    if (with_backward) score_gradients_.d_bias = d_option_.view<4>();
+  }
 }
 
+RowStates<float> AttentionCall::rows() {
+  if (sizes_.option == "sigmoid") return {};
+  return {reference_.view<3>(), sum_.view<3>()};
+}
+
+void AttentionCall::forward() { attention_forward(inputs(), options_, out_view_, rows()); }
+
 void AttentionCall::backward() {
-  const RowStates<float> rows{reference_.view<3>(), sum_.view<3>()};
-  attention_backward(inputs(), options_, {out_view_, rows, d_out_view_},
-                     {gradients_.q_view, gradients_.k_view, gradients_.v_view});
+  attention_backward(inputs(), options_, {out_view_, rows(), d_out_view_},
+                     {gradients_.q_view, gradients_.k_view, gradients_.v_view, score_gradients_});
 }
 
 void AttentionCall::insight() {

@@ -29,6 +29,8 @@ class AttentionCall {
     View<float, 4> q_view, k_view, v_view;  // [B, T, H or Hkv, D]
   };
   Projections make_projections() const;
+  void use_option(bool with_backward);
+  RowStates<float> rows();
   AttentionInputs inputs() const { return {inputs_.q_view, inputs_.k_view, inputs_.v_view}; }
 
   AttentionSizes sizes_;
@@ -39,6 +41,8 @@ class AttentionCall {
   Tensor out_, d_out_;                    // in the order of the layout
   View<float, 4> out_view_, d_out_view_;  // [B, Tq, H, D]
   Tensor reference_, sum_;                // [B, H, Tq]
+  Tensor option_, d_option_;              // what the score option learns
+  ScoreGradients score_gradients_;
 
   static constexpr int64_t kTopKeys = 5;
   Tensor entropy_, largest_;       // [B, H, Tq]

@@ -144,6 +144,23 @@ void add_insight_cases(std::vector<AttentionCase>& cases) {
   cases.insert(cases.end(), {forward, insight});
 }
 
+// Each score option beside the plain kernel, with the gradient of what it learns.
+void add_option_cases(std::vector<AttentionCase>& cases) {
+  const auto add = [&](const char* kind, const char* mask, const char* option) {
+    AttentionCase result = variant(plain_case(kind, 64, 2048, mask), "options", option);
+    result.sizes.option = option;
+    cases.push_back(result);
+  };
+  for (const char* kind : {"forward", "backward"}) {
+    for (const char* option : {"alibi", "table", "cap", "sink", "sigmoid", "bias"}) add(kind, "causal", option);
+    add(kind, "dense", "bias");
+  }
+  AttentionCase plain = plain_case("both", 64, 2048, "causal");
+  plain.label.group = "options";
+  cases.push_back(plain);
+  add("both", "causal", "dropout");
+}
+
 // Peak resident size: the score matrix of these sizes would need 34 GB.
 void add_memory_cases(std::vector<AttentionCase>& cases) {
   for (const char* mask : {"dense", "causal"}) {
@@ -168,6 +185,7 @@ std::vector<AttentionCase> make_cases() {
   add_length_cases(cases);
   add_layer_cases(cases);
   add_insight_cases(cases);
+  add_option_cases(cases);
   add_memory_cases(cases);
   return cases;
 }

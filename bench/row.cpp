@@ -41,6 +41,7 @@ Json to_json(const Row& row) {
                  {"t_q", sizes.t_q},
                  {"t_k", sizes.t_k}});
     if (sizes.window > 0) json["window"] = sizes.window;
+    if (!sizes.option.empty()) json["option"] = sizes.option;
     if (sizes.width > 0) json.update({{"width", sizes.width}, {"packed", sizes.packed}});
   }
   if (row.matmul) {

@@ -10,6 +10,7 @@
 #include "tests/support/allocation_counter.h"
 #include "tests/support/cached_case.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/score_tensors.h"
 
 namespace heed::test {
 namespace {
@@ -59,6 +60,20 @@ TEST_F(AttentionAllocation, ForwardWithAWorkspaceAllocatesOnlyOnce) {
 TEST_F(AttentionAllocation, BackwardWithAWorkspaceAllocatesOnlyOnce) {
   case_.forward();
   expect_second_call_allocates_nothing([&] { case_.backward(); });
+}
+
+TEST_F(AttentionAllocation, ScoreOptionsWithAWorkspaceAllocateOnlyOnce) {
+  ScoreTensors tensors(case_, 1);
+  tensors.use_bias(1, 1);
+  tensors.use_alibi();
+  tensors.use_table(32, 128, true);
+  tensors.use_sinks();
+  case_.options.scores.soft_cap = 5.0F;
+  case_.options.scores.dropout.probability = 0.1F;
+  expect_second_call_allocates_nothing([&] {
+    case_.forward();
+    case_.backward();
+  });
 }
 
 TEST(DecodeAllocation, DecodeWithAWorkspaceAllocatesOnlyOnce) {

@@ -68,6 +68,18 @@ TEST(BenchAttention, MeasuresWholeLayersOfEveryKindOnEveryInstructionSet) {
   });
 }
 
+TEST(BenchAttention, MeasuresEveryScoreOption) {
+  for (const char* option : {"alibi", "table", "cap", "sink", "sigmoid", "bias", "dropout"}) {
+    AttentionCase with = small_case("both", "bthd");
+    with.sizes.option = option;
+    const std::vector<Row> rows = run({with});
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].attention->option, option);
+    ASSERT_TRUE(rows[0].measured);
+    EXPECT_GT(rows[0].measured->of_peak, 0);
+  }
+}
+
 TEST(BenchAttention, AMemoryRowTellsTheGrowthOverWhatTheCallerHolds) {
   const std::vector<Row> rows = run({small_case("memory", "bhtd")});
   ASSERT_EQ(rows.size(), 1U);

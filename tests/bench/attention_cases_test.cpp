@@ -35,7 +35,9 @@ TEST(AttentionCases, HoldTheTableOfTargets) {
   }
   for (const char* name : {"forward-d64-t8192-window512", "forward-d64-t512-dense-bthd", "forward-d64-t2048-dense-qkv",
                            "backward-d64-t2048-causal-threads", "length-h1-d64-t32768", "memory-d64-t32768-dense",
-                           "layer-forward-d64-t512-causal", "layer-both-d64-t512-causal", "insight-d64-q4-t32768"}) {
+                           "layer-forward-d64-t512-causal", "layer-both-d64-t512-causal",
+                           "forward-d64-t2048-causal-alibi", "backward-d64-t2048-causal-table",
+                           "forward-d64-t2048-dense-bias", "insight-d64-q4-t32768", "both-d64-t2048-causal-dropout"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }

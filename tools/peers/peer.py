@@ -127,9 +127,12 @@ class Torch:
             distance = torch.arange(row["t_q"])[:, None] - torch.arange(row["t_k"])[None, :]
             options["attn_mask"] = (distance >= 0) & (distance < row["window"])
 
-        def forward():
-            return torch.nn.functional.scaled_dot_product_attention(*inputs, **options)
+        forward, learned = self.with_option(row, inputs) if "option" in row else (None, [])
+        if forward is None:
+            def forward():
+                return torch.nn.functional.scaled_dot_product_attention(*inputs, **options)
 
+        inputs = inputs + learned
         if row["kind"] == "forward":
             def call():
                 with torch.inference_mode():
@@ -143,6 +146,44 @@ class Torch:
             return lambda: torch.autograd.grad(saved, inputs, d_out, retain_graph=True)
         return lambda: torch.autograd.grad(forward(), inputs, d_out)
 
+
+    def with_option(self, row, inputs):
+        """Attention with a score option: biases through the mask of the fused kernel, the others spelled out. Returns
+        the call and what it learns."""
+        torch, option = self.torch, row["option"]
+        q, k, v = inputs
+        heads, t_q, t_k = row["heads"], row["t_q"], row["t_k"]
+        fused = torch.nn.functional.scaled_dot_product_attention
+        causal = row["mask"] == "causal"
+        if option == "dropout":
+            return lambda: fused(q, k, v, dropout_p=0.1, is_causal=causal), []
+        distance = torch.arange(t_k)[None, :] - torch.arange(t_q)[:, None]
+        hidden = torch.zeros(t_q, t_k)
+        if causal:
+            hidden.masked_fill_(distance > 0, float("-inf"))
+        if option in ("alibi", "table", "bias"):
+            shape = {"alibi": (heads,), "table": (32, heads), "bias": (1, heads, t_q, t_k)}[option]
+            learned = torch.randn(shape)
+            # Any map of distances to 32 buckets costs the same as T5's.
+            bucket = distance.abs().clamp(max=31)
+            bias = {"alibi": lambda: -learned[:, None, None] * distance.abs(),
+                    "table": lambda: learned[bucket].permute(2, 0, 1),
+                    "bias": lambda: learned}[option]
+            return lambda: fused(q, k, v, attn_mask=(bias() + hidden).view(1, heads, t_q, t_k)), [learned]
+        sinks = torch.randn(heads)
+
+        def spelled_out():
+            scores = (q @ k.transpose(-2, -1)) * row["dim"] ** -0.5
+            if option == "cap":
+                scores = 50 * torch.tanh(scores / 50)
+            scores = scores + hidden
+            if option == "sigmoid":
+                return torch.sigmoid(scores) @ v
+            if option == "sink":
+                last = sinks.view(1, heads, 1, 1).expand(row["batch"], heads, t_q, 1)
+                return torch.softmax(torch.cat([scores, last], -1), -1)[..., :-1] @ v
+            return torch.softmax(scores, -1) @ v
+        return spelled_out, [sinks] if option == "sink" else []
 
     def layer(self, row):
         """torch.nn.MultiheadAttention, self attention without dropout; forward as trained and as evaluated."""
@@ -209,6 +250,7 @@ class OnnxRuntime:
         if "width" in row:
             return self.layer(row, normal)
         plain = row["kind"] == "forward" and row["layout"] == "bhtd" and row["mask"] in ("dense", "causal")
+        plain = plain and "option" not in row
         if not plain or row["heads"] != row["kv_heads"]:
             return []
         batch, heads, length, dim = row["batch"], row["heads"], row["t_q"], row["dim"]
