@@ -9,7 +9,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// `bias`, where not null, hides keys by -∞: it is the dense bias of the panel's first query and the segment's first key.
+// `bias`, where not null, hides keys by -∞: the dense bias of the panel's first query and the segment's first key.
 inline void ForwardBlock::prepare_mask(const QueryPanel& panel, const KeyPiece& piece, const float* bias) {
   mask_.prepare(panel.keys, panel.vectors, piece.begin, piece.keys,
                 {job_.mask, block_.b, head_, panel.q_begin, panel.rows, block_.segment.k_begin, bias,

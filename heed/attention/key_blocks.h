@@ -49,9 +49,9 @@ struct HeadBlocks {
 };
 
 // A d_bias that is broadcast over items or heads is the sum over them, in their order: each block waits for the blocks
-// of the head before it, among those that share its part of d_bias, to have added theirs. Where both heads have the same
-// blocks (always, but for documents that differ from item to item) block waits for block, and heads follow each other
-// tile by tile; else a block waits for all blocks of that head.
+// of the head before it, among those that share its part of d_bias, to have added theirs. Where both heads have the
+// same blocks (always, but for documents that differ from item to item) block waits for block, and heads follow each
+// other tile by tile; else a block waits for all blocks of that head.
 void link_bias_turns(const Problem& problem, View<const float, 4> d_bias, KeyBlock* blocks, int64_t count);
 
 }  // namespace heed

@@ -79,8 +79,8 @@ struct Problem {
             parameters<const T>(values)};
   }
 
-  // d loss / d x[which][at] of the loss Σ d_out · out: it is analytic, so a step i·h moves its imaginary part by h times
-  // the derivative.
+  // d loss / d x[which][at] of the loss Σ d_out · out: it is analytic, so a step i·h moves its imaginary part by h
+  // times the derivative.
   double derivative(size_t which, size_t at) const {
     constexpr double kStep = 1e-30;
     std::array<std::vector<Complex>, kParts> values;
