@@ -24,7 +24,7 @@ Problem check_call(const AttentionInputs& inputs, const AttentionOptions& option
   check_tensor(kName, "out", outputs.out, heads_shape);
   check_tensor(kName, "d_out", outputs.d_out, heads_shape);
   const bool sigmoid = options.scores.normaliser == Normaliser::sigmoid;
-  check_rows(kName, outputs.rows, sizes, sigmoid ? RowsWanted::no : RowsWanted::yes);
+  sigmoid ? check_no_rows(kName, outputs.rows) : check_rows(kName, outputs.rows, sizes, true);
   check_tensor(kName, "d_q", gradients.d_q, inputs.q.shape());
   check_tensor(kName, "d_k", gradients.d_k, inputs.k.shape());
   check_tensor(kName, "d_v", gradients.d_v, inputs.v.shape());
@@ -83,8 +83,7 @@ struct MemorySizes {
 };
 
 // Writes the list of blocks, each with what it waits for.
-void list_blocks(const Problem& problem, const AttentionOptions& options, const BackwardJob& job,
-                 const Memory& memory) {
+void list_blocks(const Problem& problem, const AttentionOptions& options, BackwardJob& job, const Memory& memory) {
   const int64_t sums = problem.group() * job.position_sums;
   int64_t at = 0;
   for_each_key_block(problem, options.mask, [&](KeyBlock block, bool first) {
@@ -100,6 +99,12 @@ void list_blocks(const Problem& problem, const AttentionOptions& options, const 
   const View<float, 4>& d_bias = job.gradients.scores.d_bias;
   if (d_bias.data() == nullptr) return;
   link_bias_turns(problem, d_bias, memory.blocks, at);
+  // Pairs of different documents are in no block.
+  job.bias_zeroed = at == 0;
+  for (int64_t b = 0; b < problem.sizes.batch; ++b) {
+    job.bias_zeroed = job.bias_zeroed || options.mask.segment_count(b) > 1;
+  }
+  if (!job.bias_zeroed) return;
   parallel_for(d_bias.size(0) * d_bias.size(1) * d_bias.size(2), [&](int64_t row, int) {
     const int64_t head = row / d_bias.size(2);
     std::fill_n(&d_bias(head / d_bias.size(1), head % d_bias.size(1), row % d_bias.size(2), 0), d_bias.size(3), 0.0F);

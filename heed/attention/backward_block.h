@@ -80,7 +80,7 @@ class BackwardBlock {
   bool has_dense(const QueryTile& tile) const { return tile.hidden_by_bias || !job_.mask->dense().empty(); }
   bool visible(const QueryTile& tile, int64_t row, int64_t key) const;
   void load_options(QueryTile& tile);
-  void add_option_gradients(const QueryTile& tile, int64_t g) const;
+  void add_option_gradients(const QueryTile& tile, int64_t g, bool visited) const;
   void add_position_gradients(const QueryTile& tile, int64_t g) const;
   void wait_for_bias_turn(int64_t step) const;
   void wait_for_turn(int64_t step) const;

@@ -78,7 +78,7 @@ void BackwardBlock::run() {
         tile.careful = tile.masked && !(rows_finite && keys_finite_);
         fill_scores(tile);
         wait_for_bias_turn(step);
-        if (job_.scores.on_tiles) add_option_gradients(tile, g);
+        if (job_.scores.on_tiles) add_option_gradients(tile, g, true);
         if (tile.careful) {
           multiply_careful(tile);
         } else {
@@ -90,6 +90,7 @@ void BackwardBlock::run() {
         add_query_gradient(tile);
       } else {
         wait_for_bias_turn(step);
+        if (job_.scores.on_tiles) add_option_gradients(tile, g, false);
         wait_for_turn(step);
       }
       if (block_.done != nullptr) block_.done->store(step + 1, std::memory_order_release);

@@ -44,6 +44,7 @@ struct BackwardJob {
   float value_scale = 0.0F;   // what v and delta are multiplied by: the scale, or 1 where options apply it later
   ScoreJob scores{};
   int64_t position_sums = 0;  // 1 + buckets
+  bool bias_zeroed = false;   // d_bias was set to 0 before; else the first block to reach a part of it writes it
   // Of each query, [B, H, Tq], by backward_prepare:
   View<float, 3> reference{};
   View<float, 3> inverse_sum{};  // 1 / sum, 0 for a query that sees nothing; times 1 / (1 - p) with dropout

@@ -79,8 +79,7 @@ void BackwardBlock::option_tile(const QueryTile& tile, int64_t row, int panel, i
   }
   const float* const reference = reference_ + row;
   transform(score_tile, [&](int64_t r, int c, Vector score) HWY_ATTR {
-    const Vector p = job.sigmoid ? sigmoid_base2(score) : exp2(hn::Sub(score, hn::Set(kFloats, reference[r])));
-    return shown(static_cast<int>(r), c, p);
+    return shown(static_cast<int>(r), c, weight_of(job, hn::Sub(score, hn::Set(kFloats, reference[r]))));
   });
 
   sums.set_zero();
@@ -116,23 +115,29 @@ void BackwardBlock::option_tile(const QueryTile& tile, int64_t row, int panel, i
   });
 }
 
-// Adds the tile's part of the gradients of biases.
-inline void BackwardBlock::add_option_gradients(const QueryTile& tile, int64_t g) const {
-  const ScoreGradients& gradients = job_.gradients.scores;
-  if (gradients.d_bias.data() != nullptr) {
-    const View<float, 4>& d_bias = gradients.d_bias;
+// Adds the tile's part of the gradients of biases; to d_bias also where the tile shows nothing.
+inline void BackwardBlock::add_option_gradients(const QueryTile& tile, int64_t g, bool visited) const {
+  const View<float, 4>& d_bias = job_.gradients.scores.d_bias;
+  if (d_bias.data() != nullptr) {
+    const bool first = block_.bias_before == nullptr && (g == 0 || d_bias.size(1) > 1) && !job_.bias_zeroed;
     for (int64_t row = 0; row < tile.rows; ++row) {
       float* const to = &d_bias(d_bias.size(0) == 1 ? 0 : block_.b, d_bias.size(1) == 1 ? 0 : tile.head,
                                 tile.q_begin + row, block_.k_begin);
       const float* const from = d_masked_ + row * kBlockKeys;
       int64_t key = tile.begin[row];
+      if (first) {
+        std::fill_n(to, key, 0.0F);
+        std::copy(from + key, from + tile.end[row], to + key);
+        std::fill(to + tile.end[row], to + keys_, 0.0F);
+        continue;
+      }
       for (; key + kLanes <= tile.end[row]; key += kLanes) {
         hn::StoreU(hn::Add(hn::LoadU(kFloats, to + key), hn::LoadU(kFloats, from + key)), kFloats, to + key);
       }
       for (; key < tile.end[row]; ++key) to[key] += from[key];
     }
   }
-  if (block_.position_sums != nullptr) add_position_gradients(tile, g);
+  if (visited && block_.position_sums != nullptr) add_position_gradients(tile, g);
 }
 
 // Sums d_masked over the pairs of each distance, in registers, then adds them to the slope's and the buckets' sums.

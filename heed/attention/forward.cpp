@@ -30,7 +30,7 @@ void attention_forward(const AttentionInputs& inputs, const AttentionOptions& op
   const MaskSizes& sizes = problem.sizes;
   check_tensor(kName, "out", out, {sizes.batch, sizes.t_q, sizes.heads, problem.d_v});
   const bool sigmoid = options.scores.normaliser == Normaliser::sigmoid;
-  check_rows(kName, rows, sizes, sigmoid ? RowsWanted::no : RowsWanted::maybe);
+  sigmoid ? check_no_rows(kName, rows) : check_rows(kName, rows, sizes, false);
 
   const ForwardMemory memory = forward_memory(problem, options);
   Workspace own;
@@ -42,12 +42,8 @@ void attention_forward(const AttentionInputs& inputs, const AttentionOptions& op
                        [&](const QueryBlock& block) { std::construct_at(blocks + at++, block); });
 
   float* const scratch = floats + memory.list + memory.scores;
-  const ForwardJob job{inputs,
-                       out,
-                       rows,
-                       &options.mask,
-                       problem.score_factor,
-                       score_job(problem, options, ScoreLanes::queries, floats + memory.list)};
+  ForwardJob job{inputs, out, rows, &options.mask, problem.score_factor};
+  job.scores = score_job(problem, options, ScoreLanes::queries, floats + memory.list);
   dispatch([&]<Isa isa>() {
     const int64_t ahead = std::min<int64_t>(threads(), memory.blocks);
     parallel_for(memory.blocks, [&](int64_t task, int worker) {

@@ -5,6 +5,7 @@
 
 #include "heed/attention/forward_kernel.h"
 #include "heed/attention/prefetch.h"
+#include "heed/attention/score_passes.h"
 #include "heed/attention/tile_mask.h"
 #include "heed/core/memory.h"
 #include "heed/simd/register_tile.h"
@@ -76,8 +77,11 @@ class ForwardBlock {
   template <int C, int masked>
   void exponentiate_run(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run);
   void store_scores(const QueryPanel& panel, const KeyPiece& piece);
-  bool add_bias(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run);
-  void weigh_stored();
+  void prefetch_bias(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run, int64_t first,
+                     int64_t keys) const;
+  bool add_bias(const QueryPanel& panel, int c, int64_t key, const ScoreTile& tile) const;
+  bool find_references(QueryPanel& panel);
+  void weigh_stored(bool with_references);
   void drop_weights(const QueryPanel& panel, const KeyPiece& piece);
   void merge_sink(QueryPanel& panel);
   bool sums_in_range(const QueryPanel& panel) const;
@@ -114,7 +118,6 @@ class ForwardBlock {
   float* piece_o_;          // [Dv][kWidth]
   float* k_copy_;           // [kPieceKeys][Dk, or up to whole vectors]
   float* v_copy_;           // [kPieceKeys][Dv, likewise]
-  float* bias_;             // [kPieceKeys][kWidth]: the dense bias of the panel and piece at hand, in base 2
 };
 
 // Scores of the run's keys and vectors, one chain over d from 0, handed to epilogue(tile, first key, first vector).

@@ -22,7 +22,7 @@ namespace heed::HWY_NAMESPACE {
 // What the constructor takes.
 int64_t ForwardBlock::scratch_floats(int64_t d_k, int64_t d_v) {
   return kPieceKeys * (kWidth + round_up<int64_t>(d_k, kLanes) + round_up<int64_t>(d_v, kLanes)) + PanelMask::kScratch +
-         (d_v + 2) * kWidth + kMostPanels * kWidth * (d_k + d_v + 5) + kPieceKeys * kWidth + 16 * kLanes;
+         (d_v + 2) * kWidth + kMostPanels * kWidth * (d_k + d_v + 5) + 16 * kLanes;
 }
 
 ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch)
@@ -57,7 +57,6 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
     panel.suspect = take(kWidth);
     q += panel.rows;
   }
-  bias_ = take(kPieceKeys * kWidth);
   if (job.scores.dropout != nullptr) {
     for (int i = 0; i < panels_; ++i) panel_[i].dropout = reinterpret_cast<uint32_t*>(take(2 * kWidth));
   }
@@ -149,13 +148,15 @@ void ForwardBlock::visit(QueryPanel& panel, const KeyPiece& piece, ForwardMode m
   prepare_mask(panel, piece);
   if (mask_.run_count() == 0) return;
   std::fill_n(piece_sum_, kWidth, 0.0F);
+  bool certain = false;
   if (job_.scores.on_tiles) {
     store_scores(panel, piece);
-    weigh_stored();
+    if (job_.scores.far && mode != ForwardMode::true_maximum) certain = find_references(panel);
+    weigh_stored(certain);
   } else {
     exponentiate(panel, piece);
   }
-  if (!job_.scores.sigmoid) {
+  if (!certain && !job_.scores.sigmoid) {
     const bool usual = mode != ForwardMode::true_maximum && sums_in_range(panel);
     if (!usual) panel.plain = false;
     if (!panel.plain) use_true_maximum(panel, piece, mode);

@@ -26,44 +26,99 @@ inline void ForwardBlock::store_scores(const QueryPanel& panel, const KeyPiece& 
     with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR {
       score_tiles<C>(panel, piece, run, [&]<int R>(const RegisterTile<R, C>& tile, int64_t key) HWY_ATTR {
         tile.store(weights_ + key * kWidth + run.first * kLanes, kWidth);
+        if (job.bias.data() != nullptr) prefetch_bias(panel, piece, run, key - run.begin, R);
       });
     });
     if (!job.on_tiles) continue;
     const ScoreTile tile{weights_ + run.begin * kWidth + run.first * kLanes, kWidth, run.end - run.begin, run.vectors};
+    const int64_t key = block_.segment.k_begin + piece.begin + run.begin;
     if (job.cap != 0.0F) cap_scores(job, tile);
     if (job.positions.values != nullptr) {
-      const int64_t key = block_.segment.k_begin + piece.begin + run.begin;
       add_position_bias(job.positions.of(block_.b, head_, panel.q_begin + run.first * kLanes, key), tile);
     }
-    if (job.bias.data() != nullptr) hides = add_bias(panel, piece, run) || hides;
+    if (job.bias.data() == nullptr) continue;
+    for (int c = run.first; c < run.first + run.vectors; ++c) {
+      hides = add_bias(panel, c, key, {weights_ + run.begin * kWidth + c * kLanes, kWidth, tile.rows, 1}) || hides;
+    }
   }
   if (hides) prepare_mask(panel, piece, job.bias_row(block_.b, head_, panel.q_begin, block_.segment.k_begin));
 }
 
-// Adds the dense bias, brought into lanes. Does it hide a key?
-inline bool ForwardBlock::add_bias(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run) {
-  const ScoreJob& job = job_.scores;
+// Asks for the rows of the bias that the run will need, a few with each of its tiles: `keys` keys from `first` on.
+inline void ForwardBlock::prefetch_bias(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run,
+                                        int64_t first, int64_t keys) const {
+  constexpr int64_t kLine = 16;
+  const int64_t all = run.end - run.begin;
   const int64_t key = block_.segment.k_begin + piece.begin + run.begin;
-  for (int c = run.first; c < run.first + run.vectors; ++c) {
-    const int64_t lane = int64_t{c} * kLanes;
-    rows_to_lanes(job.bias_row(block_.b, head_, panel.q_begin + lane, key), job.bias.stride(2),
-                  std::min<int64_t>(panel.rows - lane, kLanes), run.end - run.begin, static_cast<float>(kLog2E),
-                  bias_ + run.begin * kWidth + lane, kWidth);
+  const int64_t lane = int64_t{run.first} * kLanes;
+  const int64_t rows = std::min<int64_t>(panel.rows - lane, int64_t{run.vectors} * kLanes);
+  for (int64_t row = rows * first / all; row < rows * (first + keys) / all; ++row) {
+    const float* const from = job_.scores.bias_row(block_.b, head_, panel.q_begin + lane + row, key);
+    for (int64_t i = 0; i < all; i += kLine) __builtin_prefetch(from + i, 0, 2);
   }
-  const float* const from = bias_ + run.begin * kWidth + run.first * kLanes;
+}
+
+// Adds the dense bias of vector c, brought into lanes, to the scores of keys from `key` on. Does it hide one?
+inline bool ForwardBlock::add_bias(const QueryPanel& panel, int c, int64_t key, const ScoreTile& tile) const {
+  const int64_t lane = int64_t{c} * kLanes;
+  const int64_t rows = std::min<int64_t>(panel.rows - lane, kLanes);
+  const int64_t step = job_.scores.bias.stride(2);
+  const float* const from = job_.scores.bias_row(block_.b, head_, panel.q_begin + lane, key);
   Vector least = hn::Zero(kFloats);
-  transform({weights_ + run.begin * kWidth + run.first * kLanes, kWidth, run.end - run.begin, run.vectors},
-            [&](int64_t row, int c, Vector score) HWY_ATTR {
-              const Vector bias = hn::LoadU(kFloats, from + row * kWidth + c * kLanes);
-              least = hn::Min(bias, least);  // in this order NaN leaves `least` as it is
-              return hn::Add(score, bias);
-            });
+  const auto add = [&](int64_t row, Vector bias) HWY_ATTR {
+    float* const at = tile.scores + row * tile.step;
+    least = hn::Min(bias, least);  // in this order NaN leaves `least` as it is
+    hn::StoreU(hn::Add(hn::LoadU(kFloats, at), scaled_bias(bias)), kFloats, at);
+  };
+  int64_t row = 0;
+  for (; rows == kLanes && row + 4 <= tile.rows; row += 4) {
+    Vector bias[4];
+    for (int i = 0; i < 4; ++i) bias[i] = load_blocks(from + row + i * step, 4 * step);
+    transpose_blocks(bias[0], bias[1], bias[2], bias[3]);
+    for (int i = 0; i < 4; ++i) add(row + i, bias[i]);
+  }
+  for (; row < tile.rows; ++row) {
+    HWY_ALIGN float lanes[kLanes] = {};
+    for (int64_t i = 0; i < rows; ++i) lanes[i] = from[i * step + row];
+    add(row, hn::Load(kFloats, lanes));
+  }
   return !hn::AllFalse(kFloats, hn::Eq(least, hn::Set(kFloats, -kInfinity)));
 }
 
-// 1. Weights from the stored scores, 0 where hidden, and their sums, in the order of exponentiate_run().
-inline void ForwardBlock::weigh_stored() {
-  const bool sigmoid = job_.scores.sigmoid;
+// Biases may move the scores of whole pieces far from 0. Where the largest score of every query already tells that the
+// piece's sum will be in range, or that it cannot be, this sets the references by the rule (0, or the largest score),
+// and the piece need not be computed twice. A sum of up to 128 weights lies between the largest one and 2^7 of it.
+inline bool ForwardBlock::find_references(QueryPanel& panel) {
+  const Vector zero = hn::Zero(kFloats);
+  bool certain = true;
+  bool all_zero = true;
+  for (int c = 0; c < panel.vectors; ++c) {
+    Vector most = hn::Set(kFloats, -kInfinity);
+    for (int i = 0; i < mask_.run_count(); ++i) {
+      const KeyRun& run = mask_.run(i);
+      if (c < run.first || c >= run.first + run.vectors) continue;
+      const bool masked = c - run.first < run.masked;
+      for (int64_t key = run.begin; key < run.end; ++key) {
+        const Vector score = hn::LoadU(kFloats, weights_ + key * kWidth + c * kLanes);
+        const auto more = hn::Gt(score, most);
+        most = hn::IfThenElse(masked ? hn::And(mask_.visible(key, c), more) : more, score, most);
+      }
+    }
+    const auto inside = hn::And(hn::Ge(most, hn::Set(kFloats, -59.0F)), hn::Le(most, hn::Set(kFloats, 52.0F)));
+    const auto outside = hn::Or(hn::Lt(most, hn::Set(kFloats, -68.0F)), hn::Gt(most, hn::Set(kFloats, 61.0F)));
+    const auto unseen = hn::Eq(most, hn::Set(kFloats, -kInfinity));
+    certain = certain && hn::AllTrue(kFloats, hn::Or(inside, outside));
+    all_zero = all_zero && hn::AllTrue(kFloats, hn::Or(inside, unseen));
+    hn::StoreU(hn::IfThenElse(inside, zero, most), kFloats, piece_reference_ + c * kLanes);
+  }
+  if (certain && !all_zero) panel.plain = false;
+  return certain;
+}
+
+// 1. Weights from the stored scores, 0 where hidden, and their sums, in the order of exponentiate_run(); with the
+// references in piece_reference_, or all 0.
+inline void ForwardBlock::weigh_stored(bool with_references) {
+  const ScoreJob& job = job_.scores;
   for (int i = 0; i < mask_.run_count(); ++i) {
     const KeyRun run = mask_.run(i);
     with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR {
@@ -71,16 +126,20 @@ inline void ForwardBlock::weigh_stored() {
       float* const sums = piece_sum_ + run.first * kLanes;
       float* const weights = weights_ + run.first * kLanes;
       Vector sum[C];
+      Vector reference[C];
 #pragma GCC unroll 4
-      for (int c = 0; c < C; ++c) sum[c] = hn::LoadU(kFloats, sums + c * kLanes);
+      for (int c = 0; c < C; ++c) {
+        sum[c] = hn::LoadU(kFloats, sums + c * kLanes);
+        reference[c] = hn::Zero(kFloats);
+        if (with_references) reference[c] = hn::LoadU(kFloats, piece_reference_ + (run.first + c) * kLanes);
+      }
       for (int64_t key = run.begin; key < run.end; ++key) {
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
           float* const at = weights + key * kWidth + c * kLanes;
-          const Vector score = hn::LoadU(kFloats, at);
-          Vector weight = sigmoid ? sigmoid_base2(score) : exp2(score);
+          Vector weight = weight_of(job, hn::Sub(hn::LoadU(kFloats, at), reference[c]));
           if (c < run.masked) weight = hn::IfThenElseZero(mask.visible(key, run.first + c), weight);
-          if (!sigmoid) sum[c] = hn::Add(sum[c], weight);
+          if (!job.sigmoid) sum[c] = hn::Add(sum[c], weight);
           hn::StoreU(weight, kFloats, at);
         }
       }

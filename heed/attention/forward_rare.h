@@ -33,7 +33,9 @@ inline void ForwardBlock::use_true_maximum(const QueryPanel& panel, const KeyPie
     }
     Vector sum = hn::Zero(kFloats);
     for_each_score(c, [&](auto visible, float* at) HWY_ATTR {
-      const Vector weight = hn::IfThenElseZero(visible, exp2(hn::Sub(hn::LoadU(kFloats, at), reference)));
+      const Vector score = hn::Sub(hn::LoadU(kFloats, at), reference);
+      const Vector weight =
+          hn::IfThenElseZero(visible, job_.scores.on_tiles ? weight_of(job_.scores, score) : exp2(score));
       sum = hn::Add(sum, weight);
       hn::StoreU(weight, kFloats, at);
     });

@@ -15,6 +15,12 @@
 namespace heed {
 namespace {
 
+// Insight recomputes the plain steps; it does not know the score options.
+Problem check_plain_problem(const char* function, const AttentionInputs& inputs, const AttentionOptions& options) {
+  check(options.scores.is_none(), function, "score options are given, but insight is offered without them only");
+  return check_problem(function, inputs, options);
+}
+
 constexpr std::array<std::string_view, 5> kStepNames = {"scores", "scaled", "masked", "weights", "heads"};
 
 // Queries [q_begin, q_end) of heads [head, head + heads) of items [b, b + batch).
@@ -171,7 +177,7 @@ AttentionStep step_named(std::string_view name) {
 void attention_tile(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                     AttentionStep step, const TilePlace& place, View<float, 2> out) {
   constexpr const char* kName = "attention_tile";
-  const Problem problem = check_problem(kName, inputs, options);
+  const Problem problem = check_plain_problem(kName, inputs, options);
   const MaskSizes& sizes = problem.sizes;
   check_rows(kName, rows, sizes, step == AttentionStep::weights);
   check_range(kName, "items", place.b, 1, sizes.batch);
@@ -205,7 +211,7 @@ void attention_tile(const AttentionInputs& inputs, const AttentionOptions& optio
 void attention_weights(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                        View<float, 4> out) {
   constexpr const char* kName = "attention_weights";
-  const Problem problem = check_problem(kName, inputs, options);
+  const Problem problem = check_plain_problem(kName, inputs, options);
   const MaskSizes& sizes = problem.sizes;
   check_rows(kName, rows, sizes, true);
   check_tensor(kName, "out", out, {sizes.batch, sizes.heads, sizes.t_q, sizes.t_k});
@@ -216,7 +222,7 @@ void attention_weights(const AttentionInputs& inputs, const AttentionOptions& op
 void attention_row_insight(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                            int64_t q_begin, const RowInsight& out) {
   constexpr const char* kName = "attention_row_insight";
-  const Problem problem = check_problem(kName, inputs, options);
+  const Problem problem = check_plain_problem(kName, inputs, options);
   const MaskSizes& sizes = problem.sizes;
   check_rows(kName, rows, sizes, true);
   const int64_t count = check_row_insight(kName, out, sizes);
@@ -235,7 +241,7 @@ void attention_row_insight(const AttentionInputs& inputs, const AttentionOptions
 void attention_mass_received(const AttentionInputs& inputs, const AttentionOptions& options,
                              RowStates<const float> rows, View<float, 3> out) {
   constexpr const char* kName = "attention_mass_received";
-  const Problem problem = check_problem(kName, inputs, options);
+  const Problem problem = check_plain_problem(kName, inputs, options);
   const MaskSizes& sizes = problem.sizes;
   check_rows(kName, rows, sizes, true);
   const Shape<3> expected{sizes.batch, sizes.heads, sizes.t_k};

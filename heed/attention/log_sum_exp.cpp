@@ -9,7 +9,7 @@ namespace heed {
 void log_sum_exp(RowStates<const float> rows, View<float, 3> result) {
   const Shape<3>& shape = result.shape();
   check(result.count() == 0 || result.data() != nullptr, "log_sum_exp", "result is a null view of shape ", shape);
-  check_rows("log_sum_exp", rows, {shape[0], shape[1], shape[2], 0}, RowsWanted::yes);
+  check_rows("log_sum_exp", rows, {shape[0], shape[1], shape[2], 0}, true);
   for (int64_t b = 0; b < shape[0]; ++b) {
     for (int64_t h = 0; h < shape[1]; ++h) {
       for (int64_t q = 0; q < shape[2]; ++q) {

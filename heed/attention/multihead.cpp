@@ -298,8 +298,10 @@ void forward(const MultiHeadInputs& in, const Linears& p, const MultiHeadOptions
     project(in.value, p.v, made.rows[2], workspace);
   }
   const View<float, 3> concat = shaped(state.concat, s.concat());
+  const RowStates<float> rows{shaped(state.reference, s.rows()), shaped(state.sum, s.rows())};
+  const bool sigmoid = options.attention.scores.normaliser == Normaliser::sigmoid;  // which has no row states
   attention_forward(state.attention, options.attention, heads_of(concat, s.heads, s.d_v),
-                    {shaped(state.reference, s.rows()), shaped(state.sum, s.rows())});
+                    sigmoid ? RowStates<float>{} : rows);
   if (!p.out.given()) return copy_rows(concat, y);
   project(concat, p.out, y, workspace);
 }
@@ -342,6 +344,7 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   check(p.out.data() != nullptr || d_y.size(2) <= 1 || d_y.stride(2) == 1, kName, "d_y has strides ", d_y.strides(),
         "; without W_O its last dimension must be contiguous: copy it first");
   check_gradients(kName, in, p, gradients);
+  gradients.scores.check_fits(kName, options.attention.scores);
   check(state.fused == one_input(in) && fits(state, s), kName,
         "the state is not that of multihead_forward with these inputs and parameters: call it first");
   const View<const float, 3> concat = std::as_const(state.concat).view<3>();
@@ -355,10 +358,11 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
     d_concat = made;
   }
   const Projections d_made = projections(state.d_projections, state.fused, s);
-  const RowStates<const float> rows{state.reference.view<3>(), state.sum.view<3>()};
+  RowStates<const float> rows{state.reference.view<3>(), state.sum.view<3>()};
+  if (options.attention.scores.normaliser == Normaliser::sigmoid) rows = {};
   attention_backward(state.attention, options.attention,
                      {heads_of(concat, s.heads, s.d_v), rows, heads_of(d_concat, s.heads, s.d_v)},
-                     {d_made.heads[0], d_made.heads[1], d_made.heads[2]});
+                     {d_made.heads[0], d_made.heads[1], d_made.heads[2], gradients.scores});
 
   const View<float, 3>& d_query = gradients.query;
   const View<float, 3>& d_key = gradients.key;

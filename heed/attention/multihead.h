@@ -79,6 +79,7 @@ void multihead_forward(const MultiHeadInputs& inputs, const PackedMultiHead& par
 struct MultiHeadGradients {
   View<float, 3> query, key, value;
   MultiHeadParameters<float> parameters;
+  ScoreGradients scores{};  // of the score options of `attention`
 };
 
 // After multihead_forward with the same inputs, parameters (packed or not) and options.

@@ -24,11 +24,8 @@ void check_tensor(const char* function, const char* name, View<const float, 4> t
   check_memory(function, name, tensor);
 }
 
-void check_rows(const char* function, const RowStates<const float>& rows, const MaskSizes& sizes, RowsWanted wanted) {
+void check_rows(const char* function, const RowStates<const float>& rows, const MaskSizes& sizes, bool required) {
   const bool absent = rows.reference.data() == nullptr && rows.sum.data() == nullptr;
-  const bool required = wanted == RowsWanted::yes;
-  check(absent || wanted != RowsWanted::no, function,
-        "row states with the sigmoid normaliser: it has no reference, sum or log-sum-exp; give null views");
   const Shape<3> expected{sizes.batch, sizes.heads, sizes.t_q};
   if (absent && (!required || element_count(expected) == 0)) return;
   check(rows.reference.data() != nullptr && rows.sum.data() != nullptr, function,
@@ -36,6 +33,11 @@ void check_rows(const char* function, const RowStates<const float>& rows, const 
         " is a null view", required ? ": keep them from attention_forward" : "");
   check(rows.reference.shape() == expected && rows.sum.shape() == expected, function, "row states have shapes ",
         rows.reference.shape(), " and ", rows.sum.shape(), ", expected [B, H, Tq] = ", expected);
+}
+
+void check_no_rows(const char* function, const RowStates<const float>& rows) {
+  check(rows.reference.data() == nullptr && rows.sum.data() == nullptr, function,
+        "row states with the sigmoid normaliser: it has no reference, sum or log-sum-exp; give null views");
 }
 
 Problem check_problem(const char* function, const AttentionInputs& inputs, const AttentionOptions& options) {

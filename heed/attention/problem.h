@@ -26,10 +26,10 @@ Problem check_problem(const char* function, const AttentionInputs& inputs, const
 // Refuses a view that has not the given shape, is null, or whose last dimension is not contiguous.
 void check_tensor(const char* function, const char* name, View<const float, 4> tensor, const Shape<4>& expected);
 
-// May row states be absent (both views null), must they be there, or must they be absent?
-enum class RowsWanted { maybe, yes, no };
+// Refuses row states that have not the shape [B, H, Tq]; both null views are fine unless `required`.
+void check_rows(const char* function, const RowStates<const float>& rows, const MaskSizes& sizes, bool required);
 
-// Refuses row states that have not the shape [B, H, Tq], or are there or not against what is wanted.
-void check_rows(const char* function, const RowStates<const float>& rows, const MaskSizes& sizes, RowsWanted wanted);
+// Refuses row states, because sigmoid has none.
+void check_no_rows(const char* function, const RowStates<const float>& rows);
 
 }  // namespace heed

@@ -85,6 +85,7 @@ ScoreJob score_job(const Problem& problem, const AttentionOptions& options, Scor
   }
   const auto [items, length] = sizes_of(problem, options);
   job.on_tiles = job.sigmoid || scores.soft_cap || job.bias.data() != nullptr || items > 0 || job.dropout != nullptr;
+  job.far = !job.sigmoid && (job.bias.data() != nullptr || items > 0);
   if (items == 0) return job;
 
   PositionBias& positions = job.positions;

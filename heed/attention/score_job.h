@@ -7,8 +7,6 @@
 
 namespace heed {
 
-inline constexpr double kLog2E = 1.44269504088896340736;
-
 // Which index of a pair runs along the lanes of a tile of scores: queries in forward, keys in backward and decode.
 enum class ScoreLanes { queries, keys };
 
@@ -37,6 +35,7 @@ struct PositionBias {
 struct ScoreJob {
   bool on_tiles = false;  // something but sinks is asked for: the tiles take the path with passes
   bool sigmoid = false;
+  bool far = false;  // biases may move scores of a softmax far from 0
   float cap = 0.0F;  // cap · log2 e; 0: none
   float inverse_cap = 0.0F;
   PositionBias positions;

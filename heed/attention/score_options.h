@@ -58,6 +58,12 @@ struct ScoreOptions {
   Normaliser normaliser = Normaliser::softmax;
   Dropout dropout;
 
+  // Nothing but the plain scores?
+  bool is_none() const {
+    return !soft_cap && !has_positions() && bias.data() == nullptr && sinks.data() == nullptr &&
+           normaliser == Normaliser::softmax && dropout.probability == 0.0F;
+  }
+
   // Do distances between positions matter?
   bool has_positions() const { return alibi_slopes.data() != nullptr || relative.table.data() != nullptr; }
 

@@ -5,7 +5,8 @@
 //     score = score + position bias            ALiBi and relative table, laid out by distance (score_job.h)
 //     score = score + bias · log2 e            the product rounded, then the sum
 //
-// Then weights are 2^(score - reference), or 1 / (1 + 2^-score) with sigmoid, and dropout multiplies them by 0 or 1.
+// Then weights are 2^(score - reference), or 1 / (1 + 2^-score) with sigmoid, 0 below 2^-100, and dropout multiplies
+// them by 0 or 1.
 // Kernel sources only.
 #pragma once
 
@@ -60,6 +61,14 @@ HWY_INLINE Vector cap_slope(const ScoreJob& job, Vector capped) {
 }
 
 HWY_INLINE Vector scaled_bias(Vector bias) { return hn::Mul(bias, hn::Set(kFloats, static_cast<float>(kLog2E))); }
+
+// A weight from its score less the reference. ALiBi spreads scores evenly down to any depth, and products of weights
+// near 2^-126 are denormal, which takes the processor a hundred times as long: below 2^-100 of the reference a weight
+// counts for nothing in float, and is 0.
+HWY_INLINE Vector weight_of(const ScoreJob& job, Vector score) {
+  const Vector weight = job.sigmoid ? sigmoid_base2(score) : exp2(score);
+  return hn::IfThenZeroElse(hn::Lt(score, hn::Set(kFloats, -100.0F)), weight);
+}
 
 using DropoutTag = hn::RebindToUnsigned<FloatTag>;
 using DropoutVector = hn::Vec<DropoutTag>;
