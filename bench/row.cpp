@@ -29,7 +29,7 @@ std::optional<double> percent(std::optional<double> share) {
 }
 
 Json to_json(const Row& row) {
-  Json json{{"name", row.name}, {"kind", row.kind}, {"dtype", "f32"}};
+  Json json{{"name", row.name}, {"kind", row.kind}, {"dtype", row.dtype}};
   if (row.attention) {
     const AttentionSizes& sizes = *row.attention;
     json.update({{"mask", sizes.mask},

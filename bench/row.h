@@ -36,7 +36,8 @@ struct MatmulSizes {
 // What does not apply is absent. Shares are fractions of 1.
 struct Row {
   std::string name;
-  std::string kind;  // forward, backward, both, decode, insight, matmul, memory
+  std::string kind;           // forward, backward, both, decode, insight, matmul, memory
+  std::string dtype = "f32";  // of the cache, kind decode
   std::optional<AttentionSizes> attention;
   std::optional<MatmulSizes> matmul;
   int threads = 1;

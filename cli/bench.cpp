@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "bench/attention_bench.h"
+#include "bench/decode_bench.h"
 #include "bench/matmul_bench.h"
 #include "bench/probe.h"
 #include "cli/command_line.h"
@@ -132,6 +133,21 @@ void run_attention(const BenchFlags& flags, Streams streams) {
   report->finish();
 }
 
+void run_decode(const BenchFlags& flags, Streams streams) {
+  check_flags(flags);
+  const std::string command = "heed bench decode";
+  if (flags.list) return list(bench::decode_cases(), flags.selection, command, streams.out);
+  const auto cases = selected(bench::decode_cases(), flags.selection, command);
+  use_isa(flags.isa);
+  bench::DecodeBenchOptions options;
+  options.threads = flags.threads.value_or(1);
+  options.all_threads = flags.threads.value_or(threads());
+  options.harness = harness_options(flags);
+  const auto report = make_report(flags.json, streams.out);
+  bench::bench_decode(cases, options, *report);
+  report->finish();
+}
+
 void run_matmul(const BenchFlags& flags, Streams streams) {
   check_flags(flags);
   const std::string command = "heed bench matmul";
@@ -198,6 +214,10 @@ void add_bench(CLI::App& app, Streams streams, std::function<void()>& action) {
   const auto attention_flags = std::make_shared<BenchFlags>();
   add_flags(*attention, *attention_flags);
   attention->callback([=, &action] { action = [=] { run_attention(*attention_flags, streams); }; });
+  CLI::App* decode = bench->add_subcommand("decode", "one query a sequence against a cache, beside a plain read of it");
+  const auto decode_flags = std::make_shared<BenchFlags>();
+  add_flags(*decode, *decode_flags);
+  decode->callback([=, &action] { action = [=] { run_decode(*decode_flags, streams); }; });
   CLI::App* matmul = bench->add_subcommand("matmul", "matrix products, beside OpenBLAS");
   const auto matmul_flags = std::make_shared<BenchFlags>();
   add_flags(*matmul, *matmul_flags);

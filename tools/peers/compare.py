@@ -46,7 +46,7 @@ def cores_for(threads):
 def heed_rows(arguments):
     """Pairs of a bench command and a row name. Matrix products are given packed weights where they are skinny."""
     rows = []
-    for command in ("attention", "matmul"):
+    for command in ("attention", "decode", "matmul"):
         listing = [str(arguments.heed), "bench", command, "--list"] + ["--quick"] * arguments.quick
         lines = subprocess.run(listing, check=True, text=True, capture_output=True).stdout.splitlines()
         for group, name in (line.split() for line in lines):
@@ -58,6 +58,8 @@ def heed_rows(arguments):
 def is_compared(command, name):
     if command == "attention":
         return True
+    if command == "decode":
+        return "-b16" not in name  # the peers have no batch of several lengths
     skinny = any(shape in name for shape in ("-64x", "-4x", "-1x"))
     return ("-packed" in name) == skinny
 

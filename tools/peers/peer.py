@@ -122,7 +122,11 @@ class Torch:
     def attention(self, row):
         torch = self.torch
         inputs = self.inputs(row)
-        options = {"is_causal": row["mask"] == "causal", "enable_gqa": row["heads"] != row["kv_heads"]}
+        if row["dtype"] == "bf16":
+            inputs = [tensor.bfloat16() for tensor in inputs]
+        # The one query of a decode step sees all keys; PyTorch's causal would show it the first one only.
+        causal = row["mask"] == "causal" and row["kind"] != "decode"
+        options = {"is_causal": causal, "enable_gqa": row["heads"] != row["kv_heads"]}
         if row["mask"] == "window":
             distance = torch.arange(row["t_q"])[:, None] - torch.arange(row["t_k"])[None, :]
             options["attn_mask"] = (distance >= 0) & (distance < row["window"])
@@ -133,7 +137,7 @@ class Torch:
                 return torch.nn.functional.scaled_dot_product_attention(*inputs, **options)
 
         inputs = inputs + learned
-        if row["kind"] == "forward":
+        if row["kind"] in ("forward", "decode"):
             def call():
                 with torch.inference_mode():
                     forward()

@@ -1,0 +1,32 @@
+// Measures decode steps against a plain read of the same keys and values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/row.h"
+#include "bench/selection.h"
+
+namespace heed::bench {
+
+struct DecodeCase {
+  CaseName label;
+  AttentionSizes sizes;          // t_q queries a sequence; t_k keys of the longest
+  std::vector<int64_t> lengths;  // keys of each sequence
+  bool bf16 = false;
+  bool all_threads = false;  // runs on all threads, and is compared with one
+};
+
+// Every case, in the order of the table.
+const std::vector<DecodeCase>& decode_cases();
+
+struct DecodeBenchOptions {
+  int threads = 1;      // of the rows that do not say
+  int all_threads = 1;  // of the rows that compare all threads with one
+  HarnessOptions harness;
+};
+
+void bench_decode(const std::vector<DecodeCase>& cases, const DecodeBenchOptions& options, Report& report);
+
+}  // namespace heed::bench
