@@ -81,6 +81,8 @@ class ForwardBlock {
                      int64_t keys) const;
   bool add_bias(const QueryPanel& panel, int c, int64_t key, const ScoreTile& tile) const;
   bool find_references(QueryPanel& panel);
+  template <int C>
+  void find_largest(const KeyRun& run);
   void weigh_stored(bool with_references);
   void drop_weights(const QueryPanel& panel, const KeyPiece& piece);
   void merge_sink(QueryPanel& panel);

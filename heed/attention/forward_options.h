@@ -89,30 +89,46 @@ inline bool ForwardBlock::add_bias(const QueryPanel& panel, int c, int64_t key, 
 // piece's sum will be in range, or that it cannot be, this sets the references by the rule (0, or the largest score),
 // and the piece need not be computed twice. A sum of up to 128 weights lies between the largest one and 2^7 of it.
 inline bool ForwardBlock::find_references(QueryPanel& panel) {
-  const Vector zero = hn::Zero(kFloats);
+  std::fill_n(piece_reference_, kWidth, -kInfinity);
+  for (int i = 0; i < mask_.run_count(); ++i) {
+    const KeyRun run = mask_.run(i);
+    with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR { find_largest<C>(run); });
+  }
   bool certain = true;
   bool all_zero = true;
   for (int c = 0; c < panel.vectors; ++c) {
-    Vector most = hn::Set(kFloats, -kInfinity);
-    for (int i = 0; i < mask_.run_count(); ++i) {
-      const KeyRun& run = mask_.run(i);
-      if (c < run.first || c >= run.first + run.vectors) continue;
-      const bool masked = c - run.first < run.masked;
-      for (int64_t key = run.begin; key < run.end; ++key) {
-        const Vector score = hn::LoadU(kFloats, weights_ + key * kWidth + c * kLanes);
-        const auto more = hn::Gt(score, most);
-        most = hn::IfThenElse(masked ? hn::And(mask_.visible(key, c), more) : more, score, most);
-      }
-    }
+    float* const at = piece_reference_ + c * kLanes;
+    const Vector most = hn::LoadU(kFloats, at);
     const auto inside = hn::And(hn::Ge(most, hn::Set(kFloats, -59.0F)), hn::Le(most, hn::Set(kFloats, 52.0F)));
     const auto outside = hn::Or(hn::Lt(most, hn::Set(kFloats, -68.0F)), hn::Gt(most, hn::Set(kFloats, 61.0F)));
     const auto unseen = hn::Eq(most, hn::Set(kFloats, -kInfinity));
     certain = certain && hn::AllTrue(kFloats, hn::Or(inside, outside));
     all_zero = all_zero && hn::AllTrue(kFloats, hn::Or(inside, unseen));
-    hn::StoreU(hn::IfThenElse(inside, zero, most), kFloats, piece_reference_ + c * kLanes);
+    hn::StoreU(hn::IfThenZeroElse(inside, most), kFloats, at);
   }
   if (certain && !all_zero) panel.plain = false;
   return certain;
+}
+
+// The largest visible score of each query in the run, or what piece_reference_ has. NaN is passed over.
+template <int C>
+void ForwardBlock::find_largest(const KeyRun& run) {
+  const PanelMask& mask = mask_;
+  float* const largest = piece_reference_ + run.first * kLanes;
+  const float* const scores = weights_ + run.first * kLanes;
+  Vector most[C];
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) most[c] = hn::LoadU(kFloats, largest + c * kLanes);
+  for (int64_t key = run.begin; key < run.end; ++key) {
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) {
+      const Vector score = hn::LoadU(kFloats, scores + key * kWidth + c * kLanes);
+      const Vector more = hn::Max(score, most[c]);  // in this order NaN leaves the largest as it is
+      most[c] = c < run.masked ? hn::IfThenElse(mask.visible(key, run.first + c), more, most[c]) : more;
+    }
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) hn::StoreU(most[c], kFloats, largest + c * kLanes);
 }
 
 // 1. Weights from the stored scores, 0 where hidden, and their sums, in the order of exponentiate_run(); with the

@@ -249,6 +249,29 @@ TEST(ScoreKernel, SinksOfAnySizeKeepTheSoftmaxRight) {
   });
 }
 
+// Slopes that move whole pieces out of the range of the reference 0, to both sides, and across its bounds.
+TEST(ScoreKernel, BiasesThatMoveScoresFarKeepTheSoftmaxRight) {
+  const std::vector<float> slopes{2.0F, 0.35F, 0.31F, -1.0F};
+  AttentionCase c({.batch = 1, .t_q = 300, .t_k = 300, .heads = 4, .kv_heads = 4, .d_k = 8, .d_v = 8}, Layout::bthd, 3);
+  ScoreTensors tensors(c, 5);
+  tensors.use_alibi();
+  c.options.scores.alibi_slopes = {slopes.data(), {4}};
+  for (const Mask& mask : {Mask(), Mask::causal(), Mask::causal() & Mask::documents({0, 40})}) {
+    c.options.mask = mask;
+    const ReferenceResult expected = reference_result(c);
+    on_every_isa([&] {
+      run(c);
+      // A score of 430 in base 2 is rounded to 430 · 2^-24.
+      EXPECT_LE(relative_error(values_of(c.out), expected.out), 4e-5);
+      EXPECT_LE(relative_error(values_of(c.d_q), expected.d_q, 0.1 * expected.d_q_terms), 1e-4);
+      EXPECT_LE(relative_error(values_of(c.d_v), expected.d_v), 1e-4);
+      EXPECT_LE(
+          relative_error(values_of(c.score_gradients.d_alibi_slopes), expected.d_slopes, 0.1 * expected.slope_terms),
+          1e-4);
+    });
+  }
+}
+
 TEST(ScoreKernel, LargeScoresAreCappedAndLargeBiasesKeepTheirSoftmax) {
   AttentionCase c(kSizes, Layout::bthd, 3);
   ScoreTensors tensors(c, 5);
