@@ -115,7 +115,7 @@ class DecodeCall {
     const KvLayout& layout = cache_.layout();
     double keys = 0;
     for (const int64_t sequence : sequences_) keys += static_cast<double>(cache_.length(sequence));
-    return keys * static_cast<double>(layout.kv_heads * layout.page_bytes() / kPageKeys);
+    return keys / static_cast<double>(kPageKeys) * static_cast<double>(layout.kv_heads * layout.page_bytes());
   }
 
  private:

@@ -5,6 +5,7 @@
 // not repeat each other, shifted. The multipliers and shifts of the rounds are those of MurmurHash3's finaliser.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "heed/attention/score_options.h"
@@ -43,7 +44,7 @@ inline int32_t dropout_bits(const DropoutRow& row, int64_t key) {
 
 // The probability in units of 2^-24, rounded.
 inline int32_t dropout_threshold(const Dropout& dropout) {
-  return static_cast<int32_t>(static_cast<double>(dropout.probability) * 0x1p24 + 0.5);
+  return static_cast<int32_t>(std::lround(static_cast<double>(dropout.probability) * 0x1p24));
 }
 
 // What a kept weight is multiplied by: 1 / (1 - p).

@@ -101,7 +101,8 @@ ScoreJob score_job(const Problem& problem, const AttentionOptions& options, Scor
     fill_buckets(problem, options, b, positions, buckets + b * length);
   }
   parallel_for(items * positions.heads, [&](int64_t task, int) {
-    fill_values(problem, options, task / positions.heads, task % positions.heads, positions, floats + task * length);
+    fill_values(problem, options, task / positions.heads, task % positions.heads, positions,
+                floats + task * positions.length);
   });
   return job;
 }
