@@ -11,7 +11,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 # -O3 for the kernels; the bits of a sum must not depend on what the compiler fuses, so contraction is written out.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-Og -g")
-set(CMAKE_CXX_FLAGS_SANITIZER "-O1 -g -fno-omit-frame-pointer")
+set(CMAKE_CXX_FLAGS_SANITIZER "-O1 -g1 -fno-omit-frame-pointer")
 add_compile_options(-ffp-contract=off)
 
 # A project that includes this one by add_subdirectory sees warnings only where it asks for them.
