@@ -1,6 +1,9 @@
 // Workspace: scratch memory that a caller keeps across calls, so that calls after the first allocate nothing.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "heed/core/error.h"
 #include "heed/core/memory.h"
 
@@ -12,7 +15,10 @@ class Workspace {
   Workspace() = default;
 
   // Memory of the caller's, on a boundary of 64 bytes: it does not grow, and a call that needs more is refused.
-  Workspace(float* memory, size_t count) : given_(memory), capacity_(count) {}
+  Workspace(float* memory, size_t count) : given_(memory), capacity_(count) {
+    check(memory != nullptr && reinterpret_cast<uintptr_t>(memory) % kAlignment == 0, "Workspace",
+          "memory must not be null and must lie on a boundary of ", kAlignment, " bytes");
+  }
 
   // At least `count` floats on a cache-line boundary, contents unspecified; valid until the next call.
   float* floats(size_t count) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tests/support/allocation_counter.h"
+#include "tests/support/expect_error.h"
 
 namespace heed {
 namespace {
@@ -19,6 +20,15 @@ TEST(Workspace, GivesFloatsOnACacheLine) {
     floats[0] = floats[count - 1] = 1.0F;
     EXPECT_GE(workspace.capacity_bytes(), count * sizeof(float));
   }
+}
+
+TEST(Workspace, OnTheCallersMemoryGivesThatAndRefusesMore) {
+  alignas(kAlignment) float memory[32];
+  Workspace workspace(memory, 32);
+  EXPECT_EQ(workspace.floats(32), memory);
+  test::expect_error([&] { workspace.floats(33); }, {"Workspace: ", "33", "32"});
+  test::expect_error([&] { Workspace(nullptr, 32); }, {"Workspace: ", "null"});
+  test::expect_error([&] { Workspace(memory + 1, 16); }, {"Workspace: ", "boundary of 64"});
 }
 
 TEST(Workspace, KeepsItsMemoryForCallsThatNeedNoMore) {
