@@ -1,9 +1,6 @@
 #include "heed/ops/packed_matrix.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "heed/core/error.h"
@@ -12,12 +9,6 @@
 #include "heed/simd/dispatch.h"
 
 namespace heed {
-namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
-
-}  // namespace
-
 PackedMatrix::PackedMatrix(const PackedMatrix& other) : rows_(other.rows_), panels_(other.panels_), isa_(other.isa_) {
   allocate(count());
   std::copy_n(other.data_, count(), data_);
@@ -27,7 +18,8 @@ PackedMatrix::PackedMatrix(PackedMatrix&& other) noexcept
     : rows_(std::exchange(other.rows_, 0)),
       panels_(std::exchange(other.panels_, {})),
       isa_(other.isa_),
-      memory_(std::move(other.memory_)),
+      small_(std::move(other.small_)),
+      large_(std::move(other.large_)),
       data_(std::exchange(other.data_, nullptr)),
       capacity_(std::exchange(other.capacity_, 0)) {}
 
@@ -35,31 +27,28 @@ PackedMatrix& PackedMatrix::operator=(PackedMatrix other) noexcept {
   std::swap(rows_, other.rows_);
   std::swap(panels_, other.panels_);
   std::swap(isa_, other.isa_);
-  std::swap(memory_, other.memory_);
+  std::swap(small_, other.small_);
+  std::swap(large_, other.large_);
   std::swap(data_, other.data_);
   std::swap(capacity_, other.capacity_);
   return *this;
 }
 
-// Large matrices start on a huge-page boundary and ask for huge pages: a weight is read from end to end for each token,
-// and small pages would cost a miss of the address cache every 4 KiB.
+// Large matrices ask for huge pages: a weight is read from end to end for each token, and small pages would cost a miss
+// of the address cache every 4 KiB.
 void PackedMatrix::allocate(size_t count) {
+  constexpr size_t kLarge = size_t{2} << 20;
   if (count <= capacity_) return;
-  memory_.reset();
+  small_.reset();
+  large_.reset();
   data_ = nullptr;
   capacity_ = 0;
-  size_t bytes = count * sizeof(float);
-  if (bytes < kHugePage) {
-    memory_ = allocate_aligned<float>(count);
-    data_ = memory_.get();
+  if (count * sizeof(float) < kLarge) {
+    small_ = allocate_aligned<float>(count);
+    data_ = small_.get();
   } else {
-    const size_t huge_bytes = round_up(bytes, kHugePage);
-    size_t space = huge_bytes + kHugePage;
-    memory_ = allocate_aligned<float>(space / sizeof(float));
-    void* start = memory_.get();
-    std::align(kHugePage, huge_bytes, start, space);
-    madvise(start, huge_bytes, MADV_HUGEPAGE);  // a wish: refusal changes nothing but speed
-    data_ = static_cast<float*>(start);
+    large_ = allocate_large(count * sizeof(float));
+    data_ = reinterpret_cast<float*>(large_.get());
   }
   capacity_ = count;
 }

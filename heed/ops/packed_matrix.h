@@ -1,6 +1,7 @@
 // PackedMatrix: a weight [K, N] in the order in which the matmul kernel reads it, packed once and used many times.
 #pragma once
 
+#include "heed/core/large_memory.h"
 #include "heed/core/memory.h"
 #include "heed/core/view.h"
 #include "heed/ops/panels.h"
@@ -36,8 +37,9 @@ class PackedMatrix {
   int64_t rows_ = 0;
   PanelLayout panels_;
   Isa isa_ = Isa::baseline;
-  AlignedArray<float> memory_;
-  float* data_ = nullptr;  // inside memory_: on a huge-page boundary when large
+  AlignedArray<float> small_;  // one of the two holds the panels
+  LargeMemory large_;
+  float* data_ = nullptr;
   size_t capacity_ = 0;
 };
 
