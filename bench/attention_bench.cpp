@@ -93,7 +93,7 @@ Row measure_speed(const AttentionCase& each, int threads, Harness& harness) {
 
 }  // namespace
 
-void bench_attention(const std::vector<AttentionCase>& cases, const AttentionBenchOptions& options, Report& report) {
+void bench_attention(const std::vector<AttentionCase>& cases, const BenchOptions& options, Report& report) {
   Harness harness(options.harness);
   for (const AttentionCase& each : cases) {
     const int threads = each.all_threads ? options.all_threads : options.threads;

@@ -183,7 +183,7 @@ const std::vector<DecodeCase>& decode_cases() {
   return cases;
 }
 
-void bench_decode(const std::vector<DecodeCase>& cases, const DecodeBenchOptions& options, Report& report) {
+void bench_decode(const std::vector<DecodeCase>& cases, const BenchOptions& options, Report& report) {
   Harness harness(options.harness);
   for (const DecodeCase& each : cases) {
     report.add(measure(each, each.all_threads ? options.all_threads : options.threads, harness));

@@ -21,12 +21,6 @@ struct DecodeCase {
 // Every case, in the order of the table.
 const std::vector<DecodeCase>& decode_cases();
 
-struct DecodeBenchOptions {
-  int threads = 1;      // of the rows that do not say
-  int all_threads = 1;  // of the rows that compare all threads with one
-  HarnessOptions harness;
-};
-
-void bench_decode(const std::vector<DecodeCase>& cases, const DecodeBenchOptions& options, Report& report);
+void bench_decode(const std::vector<DecodeCase>& cases, const BenchOptions& options, Report& report);
 
 }  // namespace heed::bench

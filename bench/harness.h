@@ -36,6 +36,13 @@ struct HarnessOptions {
   double row_seconds = 0.4;
 };
 
+// Of a table of rows.
+struct BenchOptions {
+  int threads = 1;      // of the rows that do not say
+  int all_threads = 1;  // of the rows that use all threads
+  HarnessOptions harness;
+};
+
 // What the harness reads. Tests give instruments of their own.
 struct Instruments {
   std::function<Probe(int slices)> probe;

@@ -109,10 +109,11 @@ const std::vector<MatmulCase>& matmul_cases() {
   return cases;
 }
 
-void bench_matmul(const std::vector<MatmulCase>& cases, const MatmulBenchOptions& options, Report& report) {
+void bench_matmul(const std::vector<MatmulCase>& cases, const BenchOptions& options,
+                  const std::optional<OpenBlas>& openblas, Report& report) {
   Harness harness(options.harness);
   for (const MatmulCase& each : cases) {
-    report.add(measure(each, each.all_threads ? options.all_threads : options.threads, options.openblas, harness));
+    report.add(measure(each, each.all_threads ? options.all_threads : options.threads, openblas, harness));
   }
 }
 

@@ -19,13 +19,8 @@ struct MatmulCase {
 // Every case, in the order of the table.
 const std::vector<MatmulCase>& matmul_cases();
 
-struct MatmulBenchOptions {
-  int threads = 1;                   // of the rows that do not say
-  int all_threads = 1;               // of the rows that use all threads
-  std::optional<OpenBlas> openblas;  // measured in alternation, where it is here
-  HarnessOptions harness;
-};
-
-void bench_matmul(const std::vector<MatmulCase>& cases, const MatmulBenchOptions& options, Report& report);
+// OpenBLAS is measured in alternation, where it is here.
+void bench_matmul(const std::vector<MatmulCase>& cases, const BenchOptions& options,
+                  const std::optional<OpenBlas>& openblas, Report& report);
 
 }  // namespace heed::bench

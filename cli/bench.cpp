@@ -118,54 +118,41 @@ std::unique_ptr<bench::Report> make_report(bool json, std::ostream& out) {
   return std::make_unique<bench::TextReport>(out);
 }
 
-void run_attention(const BenchFlags& flags, Streams streams) {
+// Lists the selected cases, or measures them with run(cases, options, report).
+template <class Case, class Run>
+void run_cases(const BenchFlags& flags, Streams streams, const std::vector<Case>& all, const std::string& command,
+               Run run) {
   check_flags(flags);
-  const std::string command = "heed bench attention";
-  if (flags.list) return list(bench::attention_cases(), flags.selection, command, streams.out);
-  const auto cases = selected(bench::attention_cases(), flags.selection, command);
+  if (flags.list) return list(all, flags.selection, command, streams.out);
+  const std::vector<Case> cases = selected(all, flags.selection, command);
   use_isa(flags.isa);
-  bench::AttentionBenchOptions options;
+  bench::BenchOptions options;
   options.threads = flags.threads.value_or(1);
   options.all_threads = flags.threads.value_or(threads());
   options.harness = harness_options(flags);
   const auto report = make_report(flags.json, streams.out);
-  bench::bench_attention(cases, options, *report);
+  run(cases, options, *report);
   report->finish();
+}
+
+void run_attention(const BenchFlags& flags, Streams streams) {
+  run_cases(flags, streams, bench::attention_cases(), "heed bench attention", bench::bench_attention);
 }
 
 void run_decode(const BenchFlags& flags, Streams streams) {
-  check_flags(flags);
-  const std::string command = "heed bench decode";
-  if (flags.list) return list(bench::decode_cases(), flags.selection, command, streams.out);
-  const auto cases = selected(bench::decode_cases(), flags.selection, command);
-  use_isa(flags.isa);
-  bench::DecodeBenchOptions options;
-  options.threads = flags.threads.value_or(1);
-  options.all_threads = flags.threads.value_or(threads());
-  options.harness = harness_options(flags);
-  const auto report = make_report(flags.json, streams.out);
-  bench::bench_decode(cases, options, *report);
-  report->finish();
+  run_cases(flags, streams, bench::decode_cases(), "heed bench decode", bench::bench_decode);
 }
 
 void run_matmul(const BenchFlags& flags, Streams streams) {
-  check_flags(flags);
-  const std::string command = "heed bench matmul";
-  if (flags.list) return list(bench::matmul_cases(), flags.selection, command, streams.out);
-  const auto cases = selected(bench::matmul_cases(), flags.selection, command);
-  use_isa(flags.isa);
-  bench::MatmulBenchOptions options;
-  options.threads = flags.threads.value_or(1);
-  options.all_threads = flags.threads.value_or(threads());
-  options.harness = harness_options(flags);
-  options.openblas = bench::OpenBlas::load();
-  if (!options.openblas) {
-    streams.err << "heed: warning: OpenBLAS (libopenblas.so.0) is not here; rows are not compared with it\n"
-                << "  hint: Debian and Ubuntu have it in the package libopenblas0\n";
-  }
-  const auto report = make_report(flags.json, streams.out);
-  bench::bench_matmul(cases, options, *report);
-  report->finish();
+  run_cases(flags, streams, bench::matmul_cases(), "heed bench matmul",
+            [&](const auto& cases, const bench::BenchOptions& options, bench::Report& report) {
+              const auto openblas = bench::OpenBlas::load();
+              if (!openblas) {
+                streams.err << "heed: warning: OpenBLAS (libopenblas.so.0) is not here; rows are not compared with it\n"
+                            << "  hint: Debian and Ubuntu have it in the package libopenblas0\n";
+              }
+              bench::bench_matmul(cases, options, openblas, report);
+            });
 }
 
 struct ProbeFlags {
@@ -209,19 +196,15 @@ void add_probe(CLI::App& bench, Streams streams, std::function<void()>& action) 
 void add_bench(CLI::App& app, Streams streams, std::function<void()>& action) {
   CLI::App* bench = app.add_subcommand("bench", "measure speed as shares of what this machine can do");
   bench->require_subcommand(1);
-  CLI::App* attention =
-      bench->add_subcommand("attention", "attention, forward and backward; --case memory: its memory");
-  const auto attention_flags = std::make_shared<BenchFlags>();
-  add_flags(*attention, *attention_flags);
-  attention->callback([=, &action] { action = [=] { run_attention(*attention_flags, streams); }; });
-  CLI::App* decode = bench->add_subcommand("decode", "one query a sequence against a cache, beside a plain read of it");
-  const auto decode_flags = std::make_shared<BenchFlags>();
-  add_flags(*decode, *decode_flags);
-  decode->callback([=, &action] { action = [=] { run_decode(*decode_flags, streams); }; });
-  CLI::App* matmul = bench->add_subcommand("matmul", "matrix products, beside OpenBLAS");
-  const auto matmul_flags = std::make_shared<BenchFlags>();
-  add_flags(*matmul, *matmul_flags);
-  matmul->callback([=, &action] { action = [=] { run_matmul(*matmul_flags, streams); }; });
+  const auto add = [&](const char* name, const char* about, auto run) {
+    CLI::App* command = bench->add_subcommand(name, about);
+    const auto flags = std::make_shared<BenchFlags>();
+    add_flags(*command, *flags);
+    command->callback([=, &action] { action = [=] { run(*flags, streams); }; });
+  };
+  add("attention", "attention, forward and backward; --case memory: its memory", run_attention);
+  add("decode", "one query a sequence against a cache, beside a plain read of it", run_decode);
+  add("matmul", "matrix products, beside OpenBLAS", run_matmul);
   add_probe(*bench, streams, action);
 }
 

@@ -14,8 +14,8 @@ struct Collected : Report {
 };
 
 // One short repetition of each case.
-std::vector<Row> run(const std::vector<AttentionCase>& cases, const AttentionBenchOptions& base = {}) {
-  AttentionBenchOptions options = base;
+std::vector<Row> run(const std::vector<AttentionCase>& cases, const BenchOptions& base = {}) {
+  BenchOptions options = base;
   options.harness.repetitions = 1;
   options.harness.least_seconds = 1e-9;
   const int threads_before = threads();
@@ -89,7 +89,7 @@ TEST(BenchAttention, AMemoryRowTellsTheGrowthOverWhatTheCallerHolds) {
 }
 
 TEST(BenchAttention, RowsForAllThreadsAreComparedWithOneThread) {
-  AttentionBenchOptions options;
+  BenchOptions options;
   options.threads = 1;
   options.all_threads = 2;
   const auto cases = select(attention_cases(), {{"forward-d64-t512-causal-threads"}, "", false});

@@ -41,7 +41,7 @@ TEST(DecodeBench, ComparesWithAPlainRead) {
   each.sizes.batch = 2;
   each.lengths = {200, 70};
   each.bf16 = true;
-  DecodeBenchOptions options;
+  BenchOptions options;
   options.harness.repetitions = 1;
   options.harness.least_seconds = 1e-6;
   Rows report;

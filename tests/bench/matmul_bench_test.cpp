@@ -26,13 +26,12 @@ MatmulCase small_case(int64_t m, bool packed) {
 
 // One short repetition of each case.
 std::vector<Row> run(const std::vector<MatmulCase>& cases, const std::optional<OpenBlas>& openblas) {
-  MatmulBenchOptions options;
-  options.openblas = openblas;
+  BenchOptions options;
   options.harness.repetitions = 1;
   options.harness.least_seconds = 1e-9;
   const int threads_before = threads();
   Collected report;
-  bench_matmul(cases, options, report);
+  bench_matmul(cases, options, openblas, report);
   set_threads(threads_before);
   return report.rows;
 }
