@@ -9,6 +9,7 @@
 
 #include "heed/core/error.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/expect_error.h"
 
 namespace heed::test {
 namespace {
@@ -17,21 +18,6 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 using Texts = std::vector<std::string>;
-
-// call() throws an Error whose text begins with the function's name and has all the texts in it.
-void expect_error(const std::string& function, const std::function<void()>& call, const Texts& texts) {
-  SCOPED_TRACE(function);
-  try {
-    call();
-    ADD_FAILURE() << "not refused";
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    EXPECT_EQ(text.rfind(function + ": ", 0), 0U) << text;
-    for (const std::string& part : texts) {
-      EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in: " << text;
-    }
-  }
-}
 
 // A problem that is right, so that each test makes one thing of it wrong.
 class BadInput : public ::testing::Test {

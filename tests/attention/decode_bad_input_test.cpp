@@ -8,6 +8,7 @@
 
 #include "heed/core/error.h"
 #include "tests/support/cached_case.h"
+#include "tests/support/expect_error.h"
 
 namespace heed::test {
 namespace {
@@ -28,16 +29,8 @@ class DecodeBadInput : public ::testing::Test {
   void call() { attention_decode(cache, sequences, q, options, out, rows); }
 
   void expect_refused(const std::vector<std::string>& texts) {
-    try {
-      call();
-      ADD_FAILURE() << "not refused";
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      EXPECT_EQ(text.rfind("attention_decode: ", 0), 0U) << text;
-      for (const std::string& part : texts) {
-        EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in: " << text;
-      }
-    }
+    expect_error(
+        "attention_decode", [&] { call(); }, texts);
     EXPECT_TRUE(same_bits(values_of(c.out), untouched_));
   }
 

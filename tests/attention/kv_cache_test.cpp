@@ -15,6 +15,7 @@
 #include "heed/core/error.h"
 #include "tests/support/cached_case.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/expect_error.h"
 
 namespace heed::test {
 namespace {
@@ -89,18 +90,8 @@ class KvCacheTest : public ::testing::Test {
 
   void expect_refused(const std::string& function, const std::function<void()>& call,
                       const std::vector<std::string>& texts) {
-    SCOPED_TRACE(function);
     const Snapshot before(cache);
-    try {
-      call();
-      ADD_FAILURE() << "not refused";
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      EXPECT_EQ(text.rfind(function + ": ", 0), 0U) << text;
-      for (const std::string& part : texts) {
-        EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in: " << text;
-      }
-    }
+    expect_error(function, call, texts);
     EXPECT_TRUE(Snapshot(cache) == before) << "the cache has changed";
   }
 };

@@ -11,19 +11,14 @@
 #include "tests/support/allocation_counter.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/layer_case.h"
 
 namespace heed::test {
 namespace {
 
 void expect_refused(const std::string& function, const std::string& rule, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "not refused: " << rule;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(rule), std::string::npos) << error.what();
-    EXPECT_EQ(std::string(error.what()).find(function), 0U) << error.what();
-  }
+  expect_error(function, call, {rule});
 }
 
 // Every result of the layer, to tell whether anything was written.

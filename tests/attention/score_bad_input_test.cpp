@@ -9,6 +9,7 @@
 
 #include "heed/core/error.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/score_tensors.h"
 
 namespace heed::test {
@@ -33,18 +34,6 @@ class BadScoreOptions : public ::testing::Test {
         },
         words);
     EXPECT_TRUE(std::isnan(c.out(0, 0, 0, 0)) && std::isnan(c.d_q(0, 0, 0, 0))) << "something was written";
-  }
-
-  void expect_error(const std::string& function, const std::function<void()>& call,
-                    const std::vector<std::string>& words) {
-    try {
-      call();
-      ADD_FAILURE() << function << " refused nothing";
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      EXPECT_EQ(text.rfind(function + ": ", 0), 0U) << text;
-      for (const std::string& word : words) EXPECT_NE(text.find(word), std::string::npos) << word << " not in " << text;
-    }
   }
 
   std::vector<float> values_ = std::vector<float>(2000);
