@@ -143,5 +143,11 @@ TEST(InsightEmpty, no_queries_no_keys_no_items) {
   }
 }
 
+TEST_F(InsightInput, ScoreOptionsAreRefusedNotIgnored) {
+  c.options.scores.soft_cap = 1.0F;
+  expect_error([&] { attention_weights(c.inputs(), c.options, rows, out<4>({2, 4, 5, 7})); }, {"score options"});
+  expect_error([&] { attention_mass_received(c.inputs(), c.options, rows, out<3>({2, 4, 7})); }, {"score options"});
+}
+
 }  // namespace
 }  // namespace heed::test

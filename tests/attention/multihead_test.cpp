@@ -201,5 +201,47 @@ TEST(MultiHead, TheWorkedExampleSelf) {
   for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(y.values()[i], expected[i], 0.5e-4);
 }
 
+// The layer's attention is attention_forward and attention_backward with these options, on the layer's q, k and v.
+TEST(MultiHead, ScoreOptionsAndTheirGradientsAreAttentions) {
+  on_every_isa([] {
+    for (const Normaliser normaliser : {Normaliser::softmax, Normaliser::sigmoid}) {
+      Layer layer(self_sizes());
+      const LayerSizes& s = layer.s;
+      const Tensor bias = normal({1, s.heads, s.t_q, s.t_k}, 30);
+      const Tensor slopes = normal({s.heads}, 31);
+      AttentionOptions& options = layer.options.attention;
+      options.scores.bias = bias.view<4>();
+      options.scores.alibi_slopes = slopes.view<1>();
+      options.scores.soft_cap = 2.0F;
+      options.scores.normaliser = normaliser;
+      Tensor d_bias({1, s.heads, s.t_q, s.t_k}), d_slopes({s.heads});
+      MultiHeadGradients gradients = layer.gradients();
+      gradients.scores.d_bias = d_bias.view<4>();
+      gradients.scores.d_alibi_slopes = d_slopes.view<1>();
+      layer.forward();
+      multihead_backward(layer.inputs(), layer.parameters(), layer.options, layer.state, layer.d_y.view<3>(),
+                         gradients);
+
+      const Shape<4> heads_shape{s.batch, s.t_q, s.heads, s.d_v};
+      Tensor out({s.batch, s.t_q, s.heads, s.d_v}), reference({s.batch, s.heads, s.t_q}), sum = reference;
+      RowStates<float> rows{reference.view<3>(), sum.view<3>()};
+      if (normaliser == Normaliser::sigmoid) rows = {};
+      attention_forward(layer.state.attention, options, out.view<4>(), rows);
+      EXPECT_EQ(floats(layer.state.concat), floats(out));
+
+      Tensor d_q({s.batch, s.t_q, s.heads, s.d_k}), d_k({s.batch, s.t_k, s.kv_heads, s.d_k});
+      Tensor d_v({s.batch, s.t_k, s.kv_heads, s.d_v}), d_bias_alone = bias, d_slopes_alone = slopes;
+      AttentionGradients alone{d_q.view<4>(), d_k.view<4>(), d_v.view<4>()};
+      alone.scores.d_bias = d_bias_alone.view<4>();
+      alone.scores.d_alibi_slopes = d_slopes_alone.view<1>();
+      const View<const float, 4> d_out(layer.state.d_concat.values().data(), heads_shape);
+      attention_backward(layer.state.attention, options, {out.view<4>(), rows, d_out}, alone);
+      EXPECT_EQ(floats(d_bias), floats(d_bias_alone));
+      EXPECT_EQ(floats(d_slopes), floats(d_slopes_alone));
+      EXPECT_NE(floats(d_slopes), std::vector<float>(static_cast<size_t>(s.heads)));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace heed::test
