@@ -15,7 +15,7 @@
 namespace heed {
 
 // Steps of k after which the chain of an element restarts.
-inline constexpr int64_t kBlockDepth = 256;
+inline constexpr int64_t kBlockDepth = 512;
 
 enum class Activation {
   none,

@@ -8,6 +8,7 @@
 
 #include "heed/ops/matmul_kernel.h"
 #include "heed/simd/register_tile.h"
+#include "heed/simd/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -191,12 +192,15 @@ class BlockProduct {
     return {packed_panel(panel), wide, std::min(k_total_, kBlockDepth) * wide};
   }
 
-  // Rows row … row+rows-1 of a for the block of k at k: in place, or as a copy [k][row].
+  // Rows row … row+rows-1 of a for the block of k at k: in place, or as a copy [row][k].
   RowsOfA rows_of_a(int64_t row, int64_t rows, int64_t k) const {
     const View<const float, 2> part = call_.a.slice(0, block_.row + row, rows).slice(1, k, depth(k));
     if (!call_.copy_a) return {part.data(), part.stride(0), part.stride(1)};
-    for (int64_t i = 0; i < part.size(1); ++i) std::copy_n(&part(0, i), rows, copied_a_ + i * kCopiedColumn);
-    return {copied_a_, 1, kCopiedColumn};
+    for (int64_t i = 0; i < part.size(1); i += kLanes) {
+      const int64_t columns = std::min<int64_t>(kLanes, part.size(1) - i);
+      rows_to_lanes(&part(0, i), part.stride(1), columns, rows, 1.0F, copied_a_ + i, kCopiedRow);
+    }
+    return {copied_a_, kCopiedRow, 1};
   }
 
   TileWork work_of(const Panel& panel, int64_t k, int64_t row) const {

@@ -18,15 +18,15 @@ struct MatmulCall {
   View<const float, 2> residual;
   bool accumulate = false;
 
-  bool copy_a = false;    // a is transposed: bring blocks of it near, where its columns do not share few cache sets
+  bool copy_a = false;    // a is transposed: bring blocks of it near as rows, so that a strip reads few cache lines
   bool direct_b = false;  // read b in place: its rows are contiguous and used too few times to be worth packing
   bool linear = false;    // no activation, and c, bias and residual are contiguous along a row: finish in registers
 };
 
 // Rows of `a` that go through all panels of a block together, so that they stay in L2. A multiple of every tile height.
-inline constexpr int64_t kBlockRows = 240;
-// Floats from a copied column of `a` to the next: no power of two.
-inline constexpr int64_t kCopiedColumn = kBlockRows + 32;
+inline constexpr int64_t kBlockRows = 120;
+// Floats from a copied row of `a` to the next: room for whole vectors, and no power of two.
+inline constexpr int64_t kCopiedRow = kBlockDepth + 16;
 
 // A part of c that one thread computes alone, over all of k.
 struct MatmulBlock {

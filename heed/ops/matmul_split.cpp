@@ -29,7 +29,7 @@ MatmulScratch matmul_scratch(const MatmulCall& call, int64_t rows, int64_t padde
   const int64_t k = call.a.size(1);
   MatmulScratch scratch;
   if (k > kBlockDepth) scratch.totals = rows * padded_columns;
-  if (call.copy_a) scratch.a = std::min(k, kBlockDepth) * kCopiedColumn;
+  if (call.copy_a) scratch.a = std::min(rows, kBlockRows) * kCopiedRow;
   if (!call.packed) scratch.b = std::min(k, kBlockDepth) * padded_columns;
   return scratch;
 }
