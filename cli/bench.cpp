@@ -11,7 +11,7 @@
 #include "bench/probe.h"
 #include "cli/command_line.h"
 #include "cli/subcommands.h"
-#include "cli/suggest.h"
+#include "heed/core/suggest.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"
 

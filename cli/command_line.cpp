@@ -5,7 +5,7 @@
 #include <ostream>
 
 #include "cli/subcommands.h"
-#include "cli/suggest.h"
+#include "heed/core/suggest.h"
 
 namespace heed::cli {
 namespace {

@@ -1,9 +1,9 @@
-#include "cli/suggest.h"
+#include "heed/core/suggest.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace heed::cli {
+namespace heed {
 namespace {
 
 // Insertions, deletions and replacements that turn a into b.
@@ -28,6 +28,8 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   size_t least = std::max<size_t>(2, word.size() / 3) + 1;
   std::string nearest;
   for (const std::string& name : names) {
+    // Names may come from a file: those too long to be near are not compared.
+    if (name.size() >= word.size() + least) continue;
     const size_t distance = edit_distance(word, name);
     if (distance >= least) continue;
     least = distance;
@@ -36,4 +38,4 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return nearest.empty() ? "" : "did you mean '" + nearest + "'?";
 }
 
-}  // namespace heed::cli
+}  // namespace heed
