@@ -34,7 +34,8 @@ target_sources(
       heed/attention/multihead.h
       heed/attention/reference.h
       heed/attention/reference_row.h
-      heed/attention/score_options.h)
+      heed/attention/score_options.h
+      heed/explain/page.h)
 
 set(heed_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heed)
 install(TARGETS heed EXPORT heed_targets FILE_SET public_headers)

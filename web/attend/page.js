@@ -1,0 +1,324 @@
+// The page: head, controls, the steps in order, what was compared, gradients, checks; and the panel of the chosen cell.
+
+const kMatrices = new Map();  // by name
+const $ = (id) => document.getElementById(id);
+
+const kGroups = {
+  0: ["Inputs", ""],
+  1: ["Queries, keys, values", ""],
+  2: ["Heads apart", "Each head takes columns of its own and works alone from here on. Numbers only move."],
+  3: ["Scores and weights", ""],
+  4: ["Weighted means of the values", ""],
+  5: ["Heads back to their tokens", "Each token collects what its heads found. Numbers only move."],
+  6: ["Heads side by side", ""],
+  7: ["Out", ""],
+};
+
+const kMeanings = {
+  x: "One row a token: what the queries are made from.",
+  context: "One row a token: what the keys and values are made from.",
+  q: "What each query token looks for.",
+  k: "What each key token offers to be found by.",
+  v: "What each key token gives when it is found.",
+  scores: "How well query and key agree: one dot product a pair.",
+  scaled: "Divided by √Dk unless told otherwise, so that wide heads do not make the softmax hard.",
+  capped: "Held between −cap and cap by a tanh.",
+  biased: "What positions or the caller add to a score.",
+  masked: "A hidden key gets −∞ here, before the weights are made.",
+  weights: "What share of its attention each query gives to each key.",
+  dropped: "Weights left out at random while training.",
+  heads: "For each query the mean of the values, by its weights.",
+  concat: "The heads of a token in one row.",
+  out: "W_O lets the heads mix; without it each head's columns would stay to themselves.",
+};
+
+const kParametersOf = {q: ["W_Q", "b_Q"], k: ["W_K", "b_K"], v: ["W_V", "b_V"], out: ["W_O", "b_O"]};
+
+function shapeText(tensor) {
+  return `[${tensor.of.map((size, axis) => (tensor.dims[axis] ? `${tensor.dims[axis]} ${size}` : size)).join(", ")}]`;
+}
+
+function addMatrix(parent, tensor) {
+  const matrix = new Matrix(tensor, select, [element("code", {}, tensor.name)]);
+  kMatrices.set(tensor.name, matrix);
+  parent.append(matrix.figure);
+  return matrix;
+}
+
+// The head of the page: title, sizes, options, notes.
+function addHead() {
+  document.title = `Heed: ${kData.title ?? "attention, step by step"}`;
+  $("title").textContent = kData.title ?? "Attention, step by step";
+  const names = {batch: "batch B", queries: "queries Tq", keys: "keys Tk", heads: "heads H", kv_heads: "key/value heads Hkv",
+                 d_k: "width Dk", d_v: "width Dv", width_x: "width of x", width_context: "width of context", width_out: "width of out"};
+  const told = Object.entries(kSizes).filter(([key, value]) => key !== "kv_heads" || value !== kSizes.heads);
+  const facts = told.map(([key, value]) => [names[key] ?? key, value]);
+  if (kData.scale !== undefined) facts.push(["scale", operandText(kData.scale, 4)]);
+  facts.push(["mask", kData.mask ?? "none"], ["weights by", kData.normalizer ?? "softmax"]);
+  for (const option of kData.options ?? []) facts.push(["option", option]);
+  for (const [name, value] of facts) $("facts").append(element("div", {}, element("dt", {}, name), element("dd", {}, String(value))));
+  $("notes").append(...(kData.notes ?? []).map((note) => element("li", {}, note)));
+  $("notes").hidden = !kData.notes?.length;
+}
+
+// A labelled select; `values` are [value, text].
+function addSelect(text, values, value, onChange) {
+  const options = values.map(([each, name]) => element("option", {value: each, selected: each === value}, name));
+  const made = element("select", {}, ...options);
+  made.addEventListener("change", () => onChange(made.value));
+  $("controls").append(element("label", {}, text, made));
+}
+
+// The range that is recorded along an axis, over all steps: [first, count].
+function recordedRange(axisOf, whole) {
+  for (const step of kSteps.values()) {
+    const axis = axisOf(step);
+    if (axis >= 0 && step.of[axis] === whole) return [step.first[axis], step.shape[axis]];
+  }
+  return [0, 1];
+}
+
+function addControls() {
+  const redraw = () => {
+    renderAll();
+    showStory();
+  };
+  const choose = (key, name, [first, count]) => {
+    kState[key] = first;
+    if (count <= 1) return;
+    const values = range(count).map((i) => [String(first + i), `${first + i}`]);
+    addSelect(name, values, String(first), (value) => {
+      kState[key] = Number(value);
+      redraw();
+    });
+  };
+  choose("item", "batch item", recordedRange((step) => step.itemAxis, kSizes.batch));
+  choose("head", "head", recordedRange((step) => step.headAxis, kSizes.heads));
+  addSelect("digits", range(9).map((i) => [String(i + 1), String(i + 1)]), "4", (value) => {
+    kState.digits = Number(value);
+    redraw();
+  });
+  addSelect("theme", [["light dark", "as the system"], ["light", "light"], ["dark", "dark"]], savedTheme(), setTheme);
+  setTheme(savedTheme());
+  $("controls").addEventListener("submit", (event) => event.preventDefault());
+}
+
+// The theme is remembered where the browser allows a page from disk to remember.
+function savedTheme() {
+  try {
+    return localStorage.getItem("heed-theme") ?? "light dark";
+  } catch {
+    return "light dark";
+  }
+}
+function setTheme(theme) {
+  document.documentElement.style.colorScheme = theme;
+  try {
+    localStorage.setItem("heed-theme", theme);
+  } catch {
+    // Nothing to do: it holds until the page is closed.
+  }
+}
+
+function addSection(title, number, text) {
+  const heading = element("h2", {}, ...(number === undefined ? [] : [element("b", {}, String(number)), " "]), title);
+  const section = element("section", {}, heading, ...(text ? [element("p", {}, text)] : []));
+  $("main").append(section);
+  return section;
+}
+
+// A step: name, shape, formula, meaning; its matrix, and beside it the parameters that it takes, as an equation.
+function addStep(section, tensor) {
+  const {name, formula} = tensor.entry;
+  const head = element("h3", {}, element("code", {}, name), " ", element("span", {className: "shape"}, shapeText(tensor)));
+  const part = element("div", {className: "step"}, head);
+  if (formula && formula !== name) part.append(element("p", {className: "formula"}, formula));
+  if (kMeanings[name]) part.append(element("p", {className: "meaning"}, kMeanings[name]));
+  if (tensor.entry.nonfinite > 0 && name !== "masked") {
+    part.append(element("p", {className: "warning"}, `${tensor.entry.nonfinite} of its numbers are not finite.`));
+  }
+  const row = element("div", {className: "matrices"});
+  const parameters = (kParametersOf[name] ?? []).map((each) => kParameters.get(each)).filter(Boolean);
+  if (name === "concat") tensor.groupWidth = kSizes.d_v;
+  [...parameters, tensor].forEach((each, at) => {
+    const sign = each === tensor ? "=" : "+";
+    const term = element("div", {className: "term"}, ...(at > 0 ? [element("span", {className: "sign", "aria-hidden": "true"}, sign)] : []));
+    if (each !== tensor && name !== "out") each.groupWidth = tensor.whole(tensor.columnAxis);
+    addMatrix(term, each).figure.classList.toggle("only", parameters.length === 0);
+    row.append(term);
+  });
+  part.append(row);
+  section.append(part);
+}
+
+// Steps in order; those of one number form a section. Steps 2 and 5 have no numbers and are told where they happen.
+function addSteps() {
+  let number;
+  let section;
+  const many = kSizes.heads > 1;
+  for (const tensor of kSteps.values()) {
+    const n = tensor.entry.n;
+    if (n !== number) {
+      if (many && n === 3) addSection(kGroups[2][0], 2, kGroups[2][1]);
+      if (many && n === 6) addSection(kGroups[5][0], 5, kGroups[5][1]);
+      section = element("div", {className: "steps"});
+      addSection(kGroups[n]?.[0] ?? "", n, kGroups[n]?.[1]).append(section);
+      number = n;
+    }
+    addStep(section, tensor);
+  }
+  const left = [...kParameters.values()].filter((parameter) => !kMatrices.has(parameter.name));
+  if (left.length > 0) {
+    const row = element("div", {className: "matrices"});
+    addSection("Parameters of steps that are not shown").append(row);
+    for (const parameter of left) addMatrix(row, parameter);
+  }
+}
+
+// Matrices to be compared, side by side, each with its row sums.
+function addComparisons() {
+  if (!kData.comparisons?.length) return;
+  const row = element("div", {className: "matrices"});
+  addSection("Side by side").append(row);
+  kData.comparisons.forEach((entry, at) => {
+    const tensor = new Tensor({...entry, name: `comparison ${at + 1}`, dims: ["Tq", "Tk"]}, "comparison");
+    const verdict = element("strong", {className: entry.right ? "right" : "wrong"}, entry.right ? "✓ right" : "✗ wrong");
+    const caption = [element("span", {}, entry.title), " ", verdict, element("br"), element("span", {className: "formula"}, entry.formula ?? "")];
+    const matrix = new Matrix(tensor, select, caption);
+    matrix.figure.classList.add("comparison");
+    kMatrices.set(tensor.name, matrix);
+    const sums = element("p", {className: "sums"});
+    matrix.afterRender = () => {
+      sums.textContent = `row sums: ${(entry.row_sums ?? []).map((sum) => numberText(sum, kState.digits)).join(", ")}`;
+    };
+    matrix.figure.append(sums, element("p", {className: "why"}, entry.why ?? ""));
+    row.append(matrix.figure);
+  });
+}
+
+function addGradients() {
+  if (!kData.gradients?.length) return;
+  const section = addSection("Gradients", undefined, "What each number does to the loss, by the backward pass.");
+  const row = element("div", {className: "matrices"});
+  section.append(row);
+  for (const entry of kData.gradients) {
+    const matrix = addMatrix(row, new Tensor(entry, "gradient"));
+    if (entry.finite_difference_error === undefined) continue;
+    matrix.figure.append(element("p", {className: "sums"}, `finite differences differ by ≤ ${numberText(entry.finite_difference_error, 4)}`));
+  }
+}
+
+// Top keys of the chosen item and head, drawn anew when they change.
+function addTopKeys() {
+  if (!kData.top_keys?.length) return;
+  const section = addSection("Top keys", undefined, "The keys that each query attends to most.");
+  const box = element("div", {className: "scroll"});
+  section.append(box);
+  const kRows = 64;
+  kRedraws.push(() => {
+    const mine = kData.top_keys.filter((entry) => entry.b === kState.item && entry.head === kState.head);
+    const head = ["query", "entropy", "largest score", "keys, by weight"].map((text) => element("th", {scope: "col"}, text));
+    const body = mine.slice(0, kRows).map((entry) => {
+      const name = (tokens, i) => (tokens ? `${tokenText(tokens[i] ?? "")} (${i})` : String(i));
+      const keys = entry.keys.map((key, at) => `${name(kData.tokens?.key, key)} ${shown(entry.weights[at])}`).join(", ");
+      const cells = [shown(entry.entropy), shown(entry.largest), keys].map((text) => element("td", {}, text));
+      return element("tr", {}, element("th", {scope: "row", className: "token"}, name(kData.tokens?.query, entry.row)), ...cells);
+    });
+    const table = element("table", {className: "plain"}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
+    const more = mine.length > kRows ? [element("p", {}, `${mine.length - kRows} more queries: heed attend --json has them all.`)] : [];
+    box.replaceChildren(table, ...more);
+  });
+}
+const shown = (x) => numberText(x ?? NaN, kState.digits);
+
+function addChecks() {
+  const names = {row_sum_max_err: "largest distance of a row sum from 1", ref_max_abs_diff: "largest error against the float64 reference",
+                 visible_pairs: "pairs of query and key that see each other", rows_without_key: "queries that see no key"};
+  const list = (title, object) => {
+    if (!object) return;
+    const entries = flatten(object).map(([key, value]) => element("div", {}, element("dt", {}, names[key] ?? key.replaceAll("_", " ")), element("dd", {}, value)));
+    addSection(title).append(element("dl", {className: "facts"}, ...entries));
+  };
+  list("Checks", kData.checks);
+  list("Plan of the call", kData.plan);
+}
+
+// Nested objects as [dotted key, text].
+function flatten(object, prefix = "") {
+  return Object.entries(object).flatMap(([key, value]) => {
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) return flatten(value, `${prefix}${key}.`);
+    const text = typeof value === "number" && !Number.isInteger(value) ? numberText(value, 4) : Array.isArray(value) ? value.join(", ") : String(value ?? "NaN");
+    return [[prefix + key, text]];
+  });
+}
+
+const kRedraws = [];
+function renderAll() {
+  for (const matrix of kMatrices.values()) {
+    matrix.render();
+    matrix.afterRender?.();
+  }
+  for (const redraw of kRedraws) redraw();
+}
+
+// The chosen cell: {matrix, row, column}.
+let chosen;
+function select(matrix, row, column) {
+  chosen = {matrix, row, column};
+  showStory();
+}
+
+function showStory() {
+  if (!chosen) return;
+  const {matrix, row, column} = chosen;
+  const {tensor} = matrix;
+  const story = storyOf(tensor, row, column);
+  for (const [name, other] of kMatrices) {
+    const marks = story.operands.filter((mark) => mark.name === name);
+    if (other === matrix) marks.push({row, column, side: "chosen"});
+    if (marks.length > 0 || other.marks.length > 0) other.setMarks(marks);
+  }
+  const value = numberText(cellValue(tensor, row, column), kState.digits);
+  const name = tensor.rowAxis < 0 ? `${tensor.name}[${column}]` : index(tensor.name, row, column);
+  const lines = story.lines.filter((line) => line !== value).map((line) => element("p", {className: "line"}, line));
+  $("arithmetic").replaceChildren(
+      element("p", {className: "place"}, placeText(tensor, row, column)),
+      element("p", {className: "cell"}, name), ...lines, element("p", {className: "line total"}, value),
+      ...(story.note ? [element("p", {className: "note"}, story.note)] : []));
+}
+
+// "query gustan, key like, head 1": where the cell stands.
+function placeText(tensor, row, column) {
+  const kinds = {Tq: "query", Tk: "key"};
+  const place = (axis, at, other) => {
+    const tokens = tokensOf(tensor, axis);
+    return `${kinds[tensor.dims[axis]] ?? other} ${at}${tokens ? ` “${tokenText(tokens[at])}”` : ""}`;
+  };
+  const parts = [];
+  if (tensor.rowAxis >= 0) parts.push(place(tensor.rowAxis, row, "row"));
+  parts.push(place(tensor.columnAxis, column, "column"));
+  if (tensor.headAxis >= 0 && kSizes.heads > 1) parts.push(`head ${kState.head}`);
+  if (tensor.itemAxis >= 0 && kSizes.batch > 1) parts.push(`item ${kState.item}`);
+  return parts.join(", ");
+}
+
+// The page opens with a cell of the weights told (of another matrix where they are not recorded), to show what can be
+// asked: in the second row, because a causal first row sees one key only.
+function chooseFirst() {
+  const matrix = kMatrices.get("weights") ?? [...kMatrices.values()].find((each) => each.tensor.recorded());
+  if (!matrix || !matrix.drawable()) return;
+  const {tensor} = matrix;
+  select(matrix, tensor.firstRow + Math.min(1, tensor.rows - 1), tensor.firstColumn);
+}
+
+addHead();
+addControls();
+addSteps();
+addComparisons();
+addGradients();
+addTopKeys();
+addChecks();
+$("alone").remove();
+$("page").hidden = false;
+renderAll();
+chooseFirst();
