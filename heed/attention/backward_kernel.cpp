@@ -370,9 +370,12 @@ void BackwardBlock::add_query_gradient(const QueryTile& tile) const {
 void BackwardBlock::write_key_gradients() const {
   const View<float, 4>& d_k = job_.gradients.d_k;
   const View<float, 4>& d_v = job_.gradients.d_v;
+  // -0 becomes 0, as in forward's lanes_to_rows.
+  const auto copy = [](const float* from, int64_t count, float* to)
+                        HWY_ATTR { std::transform(from, from + count, to, [](float value) { return value + 0.0F; }); };
   for (int64_t key = 0; key < keys_; ++key) {
-    std::copy_n(d_k_sums_ + key * width_k_, d_k_, &d_k(block_.b, block_.k_begin + key, block_.kv_head, 0));
-    std::copy_n(d_v_sums_ + key * width_v_, d_v_, &d_v(block_.b, block_.k_begin + key, block_.kv_head, 0));
+    copy(d_k_sums_ + key * width_k_, d_k_, &d_k(block_.b, block_.k_begin + key, block_.kv_head, 0));
+    copy(d_v_sums_ + key * width_v_, d_v_, &d_v(block_.b, block_.k_begin + key, block_.kv_head, 0));
   }
 }
 

@@ -308,7 +308,7 @@ void DecodeRows::write(int64_t row) const {
   const float factor = sum == 0.0F ? 0.0F : 1.0F / sum;
   const float* o = o_ + row * layout_.v_step;
   float* out = &job_.out(item_.n, t, head, 0);
-  for (int64_t d = 0; d < layout_.d_v; ++d) out[d] = factor * o[d];
+  for (int64_t d = 0; d < layout_.d_v; ++d) out[d] = factor * o[d] + 0.0F;
   if (job_.rows.sum.data() == nullptr) return;
   job_.rows.reference(item_.n, head, t) = reference_[row];
   job_.rows.sum(item_.n, head, t) = sum;

@@ -307,7 +307,7 @@ void ForwardBlock::write(const QueryPanel& panel, ForwardMode mode) {
   for (int64_t lane = 0; lane < panel.rows; ++lane) {
     if (panel.suspect[lane] == 0.0F) continue;
     float* row = &out(block_.b, panel.q_begin + lane, head_, 0);
-    for (int64_t d = 0; d < d_v_; ++d) row[d] = factor[lane] * panel.o[d * kWidth + lane];
+    for (int64_t d = 0; d < d_v_; ++d) row[d] = factor[lane] * panel.o[d * kWidth + lane] + 0.0F;
     write_states(panel, lane, 1);
   }
 }

@@ -79,18 +79,21 @@ HWY_INLINE void rows_to_lanes(const float* from, int64_t from_step, int64_t rows
 }
 
 // Unpacks lanes into rows: to[row · to_step + column] = factor[row] · from[column · from_step + row] for `rows` ≤
-// kLanes rows; nothing past `rows` and `columns` is written.
+// kLanes rows; nothing past `rows` and `columns` is written. -0 becomes 0: which of them a sum that underflowed has may
+// depend on what else was in its tile.
 HWY_INLINE void lanes_to_rows(const float* from, int64_t from_step, const float* factor, int64_t rows, int64_t columns,
                               float* to, int64_t to_step) {
   const Vector scale = hn::LoadU(kFloats, factor);
+  const auto scaled = [=](const float* at)
+                          HWY_ATTR { return hn::Add(hn::Mul(hn::LoadU(kFloats, at), scale), hn::Zero(kFloats)); };
   int64_t column = 0;
   if (rows == kLanes) {
     for (; column + 4 <= columns; column += 4) {
       const float* at = from + column * from_step;
-      Vector a = hn::Mul(hn::LoadU(kFloats, at), scale);
-      Vector b = hn::Mul(hn::LoadU(kFloats, at + from_step), scale);
-      Vector c = hn::Mul(hn::LoadU(kFloats, at + 2 * from_step), scale);
-      Vector d = hn::Mul(hn::LoadU(kFloats, at + 3 * from_step), scale);
+      Vector a = scaled(at);
+      Vector b = scaled(at + from_step);
+      Vector c = scaled(at + 2 * from_step);
+      Vector d = scaled(at + 3 * from_step);
       transpose_blocks(a, b, c, d);
       float* out = to + column;
       store_blocks(a, out, 4 * to_step);
@@ -100,7 +103,9 @@ HWY_INLINE void lanes_to_rows(const float* from, int64_t from_step, const float*
     }
   }
   for (; column < columns; ++column) {
-    for (int64_t row = 0; row < rows; ++row) to[row * to_step + column] = factor[row] * from[column * from_step + row];
+    for (int64_t row = 0; row < rows; ++row) {
+      to[row * to_step + column] = factor[row] * from[column * from_step + row] + 0.0F;
+    }
   }
 }
 

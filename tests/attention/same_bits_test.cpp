@@ -338,6 +338,34 @@ TEST_F(SameBits, ForSharedKeyValueHeadsAndRepeatedOnes) {
 }
 
 // A row with out-of-range scores takes another path through its panel: its neighbours must not notice.
+// A sum that underflows to -0 meets +0 from the hidden keys of its tile, or does not.
+TEST_F(SameBits, ForAResultThatUnderflowsToZero) {
+  constexpr float kTiny = -std::numeric_limits<float>::denorm_min();
+  AttentionCase c(kRow, Layout::bthd, 21);
+  c.options.mask = Mask::causal();
+  fill(c.q, 1.0F);
+  fill(part_of(c.k, 0, 0, 20), -1.0F);  // 2^ of the scores is small
+  fill(part_of(c.v, 0, 0, 20), kTiny);
+  fill(c.d_out, kTiny);
+  on_every_isa([&] {
+    run(c);
+    for (const int64_t length : {1, 5, 13, 20}) {
+      SCOPED_TRACE("prefix " + std::to_string(length));
+      AttentionCase prefix = alone(c, {0, 0, length, 0, length}, Mask::causal());
+      run(prefix);
+      EXPECT_TRUE(same_bits(values_of(prefix.out), values_of(part_of(c.out, 0, 0, length))));
+      EXPECT_TRUE(same_bits(values_of(prefix.d_q), values_of(part_of(c.d_q, 0, 0, length))));
+    }
+    AttentionCase blocked = alone(c, {0, 0, kRow.t_q, 0, kRow.t_k}, Mask::lengths({20}));
+    AttentionCase short_keys = alone(c, {0, 0, kRow.t_q, 0, 20}, Mask());
+    run(blocked);
+    run(short_keys);
+    EXPECT_TRUE(same_bits(values_of(short_keys.out), values_of(blocked.out)));
+    EXPECT_TRUE(same_bits(values_of(short_keys.d_v), values_of(part_of(blocked.d_v, 0, 0, 20))));
+    EXPECT_TRUE(same_bits(values_of(short_keys.d_k), values_of(part_of(blocked.d_k, 0, 0, 20))));
+  });
+}
+
 TEST_F(SameBits, ForARowWhateverTheScoresOfItsNeighbours) {
   for (const float size : {1e3F, 1e18F}) {
     AttentionCase calm(kRow, Layout::bthd, 14);
