@@ -16,9 +16,15 @@ target_sources(
       heed/core/memory.h
       heed/core/rng.h
       heed/core/shape.h
+      heed/core/suggest.h
       heed/core/tensor.h
       heed/core/view.h
       heed/core/workspace.h
+      heed/io/array.h
+      heed/io/file.h
+      heed/io/file_error.h
+      heed/io/npy.h
+      heed/io/safetensors.h
       heed/parallel/parallel_for.h
       heed/simd/isa.h
       heed/ops/matmul.h

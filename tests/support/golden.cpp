@@ -11,7 +11,7 @@ namespace {
 
 class Reader {
  public:
-  explicit Reader(const std::string& file) : path_(std::string(HEED_GOLDEN_DIRECTORY) + "/" + file), in_(path_) {
+  explicit Reader(const std::string& file) : path_(golden_path(file)), in_(path_) {
     check(in_.good(), "load_goldens", "cannot read ", path_);
   }
 
@@ -94,6 +94,8 @@ class Reader {
 };
 
 }  // namespace
+
+std::string golden_path(const std::string& file) { return std::string(HEED_GOLDEN_DIRECTORY) + "/" + file; }
 
 std::vector<GoldenCase> load_goldens(const std::string& file) { return Reader(file).cases(); }
 

@@ -36,4 +36,7 @@ struct GoldenCase {
 // The cases of tests/golden/<file>. Throws when the file is missing or malformed.
 std::vector<GoldenCase> load_goldens(const std::string& file);
 
+// Where tests/golden/<file> is.
+std::string golden_path(const std::string& file);
+
 }  // namespace heed::test

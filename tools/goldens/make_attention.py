@@ -12,6 +12,7 @@ lse [B,H,Tq], visible [B,H,Tq,Tk] (1 = may see). The format is described in test
 
 import argparse
 import dataclasses
+import math
 import textwrap
 import zlib
 
@@ -124,15 +125,15 @@ def number(value):
     """A float32 in C's hexadecimal form, without trailing zeros."""
     if value == 0:
         return "0"
-    if value == float("-inf"):
-        return "-inf"
+    if not math.isfinite(value):
+        return str(value)
     mantissa, exponent = float(value).hex().split("p")
     return f"{mantissa.rstrip('0').rstrip('.')}p{exponent}"
 
 
 def write_tensor(file, name, tensor):
     kind = "bits" if tensor.dtype == torch.bool else "tensor"
-    file.write(f"{kind} {name} {tensor.dim()} {' '.join(map(str, tensor.shape))}\n")
+    file.write(" ".join((kind, name, str(tensor.dim()), *map(str, tensor.shape))) + "\n")
     if kind == "bits":
         for row in tensor.flatten(0, -2).tolist():
             file.write("".join("1" if bit else "0" for bit in row) + "\n")

@@ -1,0 +1,196 @@
+#include "heed/io/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "heed/core/suggest.h"
+
+namespace heed::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string system_text(int error) { return std::generic_category().message(error); }
+
+std::string directory_of(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+// The file of the same directory whose name is nearest to that of `path`, as a hint.
+std::string nearest_file(const std::string& path) {
+  constexpr size_t kMostNames = 10000;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory_of(path), error), end; !error && entry != end; entry.increment(error)) {
+    if (names.size() == kMostNames) break;
+    names.push_back(entry->path().filename().string());
+  }
+  return did_you_mean(fs::path(path).filename().string(), names);
+}
+
+[[noreturn]] void fail_to_open(const std::string& path, int error) {
+  std::error_code ignored;
+  if (error == ENOENT && !fs::is_directory(directory_of(path), ignored)) {
+    throw FileError(path, {.what = "no such directory: " + in_quotes(directory_of(path)), .hint = "check the path"});
+  }
+  if (error == ENOENT) {
+    const std::string near = nearest_file(path);
+    throw FileError(path, {.what = "no such file", .hint = near.empty() ? "check the path" : near});
+  }
+  throw FileError(path, {.what = "cannot be read: " + system_text(error)});
+}
+
+std::optional<struct stat> status_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return status;
+}
+
+// Where writing to `path` ends up: a symbolic link keeps pointing at the file that is replaced.
+std::string followed(const std::string& path) {
+  std::error_code error;
+  const fs::path target = fs::canonical(path, error);
+  return error ? path : target.string();
+}
+
+void check_file_name(const std::string& path) {
+  if (path.empty()) throw FileError(path, {.what = "the path of the file is empty"});
+  if (path.find('\0') != std::string::npos)
+    throw FileError(path, {.what = "the path of the file contains a zero byte"});
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  check_file_name(path_);
+  // Opening a pipe without a writer would wait.
+  descriptor_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (descriptor_.number() < 0) fail_to_open(path_, errno);
+  struct stat status {};
+  if (::fstat(descriptor_.number(), &status) != 0) fail_to_open(path_, errno);
+  if (S_ISDIR(status.st_mode)) {
+    throw FileError(path_, {.what = "is a directory, not a file", .hint = "give a file inside of it"});
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw FileError(path_, {.what = "is a pipe or device, not a regular file", .hint = "write it to a file first"});
+  }
+  size_ = status.st_size;
+}
+
+void InputFile::read(int64_t offset, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t got = ::pread(descriptor_.number(), into.data(), into.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    const std::string where = "byte " + std::to_string(offset);
+    if (got < 0) throw FileError(path_, {.what = "cannot be read: " + system_text(errno), .where = where});
+    if (got == 0) throw FileError(path_, {.what = "the file became shorter while it was read", .where = where});
+    offset += got;
+    into = into.subspan(static_cast<size_t>(got));
+  }
+}
+
+std::string InputFile::read(int64_t offset, int64_t count) const {
+  std::string bytes(static_cast<size_t>(count), '\0');
+  read(offset, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+std::string read_file(const std::string& path, int64_t most_bytes) {
+  const InputFile file(path);
+  if (file.size() > most_bytes) {
+    throw FileError(path, {.what = "has " + std::to_string(file.size()) + " bytes; at most " +
+                                   std::to_string(most_bytes) + " are read",
+                           .hint = "is it the right file?"});
+  }
+  return file.read(0, file.size());
+}
+
+OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
+  check_file_name(path_);
+  target_ = followed(path_);
+  const auto status = status_of(target_);
+  if (status && S_ISDIR(status->st_mode)) {
+    throw FileError(path_, {.what = "is a directory, so no file can be written under this name",
+                            .hint = "give the name of a file inside of it"});
+  }
+  if (!status || S_ISREG(status->st_mode)) {
+    open_temporary();
+    // The new file keeps the permissions of the one it replaces, where it may.
+    if (status) static_cast<void>(::fchmod(descriptor_.number(), status->st_mode & 07777));
+    return;
+  }
+  descriptor_ = Descriptor(::open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  if (descriptor_.number() < 0) throw FileError(path_, {.what = "cannot be written: " + system_text(errno)});
+}
+
+void OutputFile::open_temporary() {
+  static std::atomic<unsigned> counter{0};
+  constexpr int kTries = 100;
+  int error = EEXIST;
+  for (int i = 0; i < kTries && error == EEXIST; ++i) {
+    temporary_ = target_ + "." + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
+    descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (descriptor_.number() >= 0) return;
+    error = errno;
+  }
+  temporary_.clear();
+  const std::string directory = directory_of(target_);
+  if (error == ENOENT) {
+    throw FileError(path_, {.what = "cannot be written: there is no directory " + in_quotes(directory),
+                            .hint = "mkdir -p " + directory});
+  }
+  throw FileError(path_,
+                  {.what = "cannot be written: " + system_text(error),
+                   .hint = "a file is made beside it first: can files be made in " + in_quotes(directory) + "?"});
+}
+
+OutputFile::~OutputFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void OutputFile::write(const void* data, size_t count) {
+  const char* at = static_cast<const char*>(data);
+  while (count > 0) {
+    const ssize_t done = ::write(descriptor_.number(), at, count);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) throw FileError(path_, {.what = "cannot be written: " + system_text(errno)});
+    at += done;
+    count -= static_cast<size_t>(done);
+  }
+}
+
+void OutputFile::write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
+
+void OutputFile::write(std::span<const float> values) { write(values.data(), values.size_bytes()); }
+
+void OutputFile::commit() {
+  // Some file systems tell only now that the disk is full.
+  if (::close(descriptor_.release()) != 0) throw FileError(path_, {.what = "cannot be written: " + system_text(errno)});
+  if (temporary_.empty()) return;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+    throw FileError(path_, {.what = "cannot be written: " + system_text(errno)});
+  }
+  temporary_.clear();
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  OutputFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+}  // namespace heed::io

@@ -1,0 +1,84 @@
+// Files: read by position with every failure told, written as a whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "heed/io/file_error.h"
+
+namespace heed::io {
+
+// The whole file as text; a file of more than `most_bytes` is refused.
+std::string read_file(const std::string& path, int64_t most_bytes);
+
+// Replaces the file at `path` by `bytes`, atomically: what others see is the old file or the new one, and after an error
+// the old one. A device or pipe (/dev/null, /dev/stdout) is written to as it is.
+void write_file(const std::string& path, std::string_view bytes);
+
+// Owns a file descriptor; moves, and closes it at its end.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor();
+
+  int number() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_ = -1;
+};
+
+// A regular file opened for reading: directories, pipes and devices are refused, so that nothing waits.
+class InputFile {
+ public:
+  explicit InputFile(std::string path);
+
+  const std::string& path() const { return path_; }
+  int64_t size() const { return size_; }
+
+  // Fills `into` with the bytes from `offset` on; an error when the file has fewer.
+  void read(int64_t offset, std::span<std::byte> into) const;
+
+  // The bytes [offset, offset + count).
+  std::string read(int64_t offset, int64_t count) const;
+
+ private:
+  std::string path_;
+  Descriptor descriptor_;
+  int64_t size_ = 0;
+};
+
+// A file that appears under its path only when commit() is called: until then it is a temporary file in the same
+// directory, which is removed when this is destroyed.
+class OutputFile {
+ public:
+  explicit OutputFile(std::string path);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();
+
+  void write(std::string_view bytes);
+  void write(std::span<const float> values);  // as they lie in memory
+  void commit();
+
+ private:
+  void open_temporary();
+  void write(const void* data, size_t count);
+
+  std::string path_;       // as it was given, for messages
+  std::string target_;     // what is replaced: path_ with symbolic links followed
+  std::string temporary_;  // empty when the target is written to as it is
+  Descriptor descriptor_;
+};
+
+}  // namespace heed::io

@@ -1,0 +1,113 @@
+#include "heed/io/stored_array.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace heed::io {
+namespace {
+
+// Where the elements of a file in Fortran order go: counts through the indices, the first one fastest.
+class FirstFastest {
+ public:
+  explicit FirstFastest(const std::vector<int64_t>& shape)
+      : shape_(shape), strides_(shape.size()), index_(shape.size(), 0) {
+    int64_t step = 1;
+    for (size_t i = shape.size(); i-- > 0;) {
+      strides_[i] = step;
+      step *= shape[i];
+    }
+  }
+
+  // The row-major position of the next element.
+  int64_t next() {
+    const int64_t position = position_;
+    for (size_t i = 0; i < shape_.size(); ++i) {
+      position_ += strides_[i];
+      if (++index_[i] < shape_[i]) break;
+      position_ -= index_[i] * strides_[i];
+      index_[i] = 0;
+    }
+    return position;
+  }
+
+ private:
+  const std::vector<int64_t>& shape_;
+  std::vector<int64_t> strides_;
+  std::vector<int64_t> index_;
+  int64_t position_ = 0;
+};
+
+// "element [1, 2]" for the element with this number in the file.
+std::string element_text(const StoredArray& stored, int64_t number) {
+  std::vector<int64_t> index(stored.shape.size());
+  for (size_t step = 0; step < index.size(); ++step) {
+    const size_t i = stored.first_fastest ? step : index.size() - 1 - step;
+    index[i] = number % stored.shape[i];
+    number /= stored.shape[i];
+  }
+  return "element " + to_text(index);
+}
+
+[[noreturn]] void fail_at(const InputFile& file, const StoredArray& stored, int64_t number, const std::byte* value) {
+  std::string where = stored.where.empty() ? "" : stored.where + ", ";
+  where += element_text(stored, number);
+  throw FileError(file.path(), {.what = why_not(*stored.dtype, value),
+                                .where = where,
+                                .hint = "numbers are computed in f32; convert or scale the array before saving it"});
+}
+
+int64_t count_nonfinite(std::span<const float> values) {
+  return std::count_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+}
+
+}  // namespace
+
+std::optional<int64_t> byte_count(const Dtype& dtype, const std::vector<int64_t>& shape) {
+  // Dimensions of size 0 do not excuse the others: their strides would overflow. 64 bits are the widest format.
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 64;
+  int64_t count = 1;
+  for (const int64_t size : shape) {
+    if (size == 0) continue;
+    if (count > kMost / size) return std::nullopt;
+    count *= size;
+  }
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  const int64_t bits = count * dtype.bits;
+  if (bits % 8 != 0) return std::nullopt;
+  return bits / 8;
+}
+
+Array read_stored(const InputFile& file, const StoredArray& stored) {
+  constexpr int64_t kPiece = 1 << 15;  // elements; small enough to stay in cache from file to tensor
+  const auto element_bytes = static_cast<int64_t>(stored.dtype->bits / 8);
+  Array result{Tensor(stored.shape), std::string(stored.dtype->name)};
+  const std::span<float> values = result.values.values();
+  const auto count = static_cast<int64_t>(values.size());
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(count, kPiece) * element_bytes));
+  std::vector<float> scattered(stored.first_fastest ? static_cast<size_t>(std::min(count, kPiece)) : 0);
+  FirstFastest position(stored.shape);
+  for (int64_t begin = 0; begin < count; begin += kPiece) {
+    const auto size = static_cast<size_t>(std::min(kPiece, count - begin));
+    file.read(stored.offset + begin * element_bytes, std::span(bytes).first(size * static_cast<size_t>(element_bytes)));
+    const auto to =
+        stored.first_fastest ? std::span(scattered).first(size) : values.subspan(static_cast<size_t>(begin), size);
+    const size_t done = decode(*stored.dtype, bytes.data(), to);
+    if (done < size) {
+      fail_at(file, stored, begin + static_cast<int64_t>(done), &bytes[done * static_cast<size_t>(element_bytes)]);
+    }
+    if (stored.first_fastest) {
+      for (const float value : to) values[static_cast<size_t>(position.next())] = value;
+    }
+  }
+  result.nonfinite = count_nonfinite(values);
+  return result;
+}
+
+void check_writable(const char* function, const Tensor& values) {
+  check(values.count() == element_count(values.shape()), function, "the tensor was never given a shape");
+  check(values.shape().size() <= kMostDimensions, function, "the tensor has ", values.rank(),
+        " dimensions; files hold at most ", kMostDimensions);
+}
+
+}  // namespace heed::io
