@@ -148,8 +148,8 @@ void run_matmul(const BenchFlags& flags, Streams streams) {
             [&](const auto& cases, const bench::BenchOptions& options, bench::Report& report) {
               const auto openblas = bench::OpenBlas::load();
               if (!openblas) {
-                streams.err << "heed: warning: OpenBLAS (libopenblas.so.0) is not here; rows are not compared with it\n"
-                            << "  hint: Debian and Ubuntu have it in the package libopenblas0\n";
+                warn(streams, "OpenBLAS (libopenblas.so.0) is not here; rows are not compared with it",
+                     "Debian and Ubuntu have it in the package libopenblas0");
               }
               bench::bench_matmul(cases, options, openblas, report);
             });

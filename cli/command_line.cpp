@@ -1,100 +1,196 @@
 #include "cli/command_line.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "cli/ascii.h"
+#include "cli/help.h"
+#include "cli/option_table.h"
 #include "cli/subcommands.h"
-#include "heed/core/suggest.h"
+#include "cli/usage_error.h"
+#include "heed/core/error.h"
 
 namespace heed::cli {
 namespace {
 
+// One line each.
+void add_commands(CLI::App& app, Streams streams, std::function<void()>& action) {
+  add_bench(app, streams, action);
+  add_help(app, streams, action);
+}
+
+// What has to be known before the arguments are parsed, because the parser's own errors obey it too.
+struct EarlyFlags {
+  bool json = false;
+  bool quiet = false;
+  std::string color;
+};
+
+EarlyFlags early_flags(const std::vector<std::string>& arguments) {
+  EarlyFlags flags;
+  for (size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--json") flags.json = true;
+    if (word == "-q" || word == "--quiet") flags.quiet = true;
+    if (word.rfind("--color=", 0) == 0) flags.color = word.substr(8);
+    if (word == "--color" && i + 1 < arguments.size()) flags.color = arguments[i + 1];
+  }
+  return flags;
+}
+
 // Names of flags are written with dashes; underscores are taken for them.
-std::string with_dashes(std::string argument) {
-  if (argument.rfind("--", 0) != 0) return argument;
-  const auto name_end = std::find(argument.begin(), argument.end(), '=');
-  std::replace(argument.begin(), name_end, '_', '-');
-  return argument;
-}
-
-// The subcommand that was parsed last: `bench attention`, not `bench`.
-const CLI::App& innermost(const CLI::App& app) {
-  const auto parsed = app.get_subcommands();
-  return parsed.empty() ? app : innermost(*parsed.back());
-}
-
-std::vector<std::string> names_of(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+std::vector<std::string> with_dashes(std::vector<std::string> arguments) {
+  for (std::string& word : arguments) {
+    if (word == "--") break;
+    if (word.rfind("--", 0) != 0) continue;
+    std::replace(word.begin(), std::find(word.begin(), word.end(), '='), '_', '-');
   }
-  for (const CLI::App* subcommand : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(subcommand->get_name());
+  return arguments;
+}
+
+Streams with_flags(Streams streams, const EarlyFlags& flags) {
+  streams.quiet = streams.quiet || flags.quiet;
+  for (Terminal* terminal : {&streams.out_terminal, &streams.err_terminal}) {
+    if (flags.color == "always") terminal->color = true;
+    if (flags.color == "never") terminal->color = false;
   }
-  return names;
+  return streams;
 }
 
-std::string path_of(const CLI::App& app) {
-  return app.get_parent() ? path_of(*app.get_parent()) + " " + app.get_name() : "heed";
+// "heed: error: message  [place]", "  hint: hint".
+void write_complaint(const Streams& streams, const std::string& kind, Paint paint, const CommandError& error) {
+  const Terminal& terminal = streams.err_terminal;
+  streams.err << painted(terminal, Paint::bold, "heed:") << " " << painted(terminal, paint, kind + ":") << " "
+              << printable(error.what());
+  if (!error.place().empty()) streams.err << "  [" << printable(error.place()) << "]";
+  streams.err << "\n";
+  if (!error.hint().empty()) streams.err << "  hint: " << printable(error.hint()) << "\n";
+  streams.err.flush();
 }
 
-// The parser's complaint in the words that every other error has.
-CommandError usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App& at = innermost(app);
-  const std::string see_help = path_of(at) + " --help lists what it takes";
-  const std::vector<std::string> left = at.remaining(true);
-  const bool no_subcommand = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-  if ((no_subcommand || dynamic_cast<const CLI::ExtrasError*>(&error)) && !left.empty()) {
-    const std::string hint = did_you_mean(left.front(), names_of(at));
-    return {"usage.unknown_argument", path_of(at) + " does not know '" + left.front() + "'",
-            hint.empty() ? see_help : hint};
-  }
-  std::string message = error.what();
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  return {"usage.bad_argument", message, see_help};
-}
-
-int report_error(const CommandError& error, bool json, Streams streams) {
-  streams.err << "heed: error: " << error.what() << "\n";
-  if (!error.hint().empty()) streams.err << "  hint: " << error.hint() << "\n";
+int report_error(const CommandError& error, bool json, const Streams& streams) {
+  write_complaint(streams, "error", Paint::red, error);
   if (json) {
-    const nlohmann::ordered_json details{
-        {"code", error.code()}, {"exit", error.exit()}, {"message", error.what()}, {"hint", error.hint()}};
-    streams.out << nlohmann::ordered_json{{"error", details}}.dump(1) << "\n";
+    using Json = nlohmann::ordered_json;
+    const auto text_or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+    const Json document{{"error",
+                         {{"code", error.code()},
+                          {"exit", error.exit()},
+                          {"message", error.what()},
+                          {"hint", text_or_null(error.hint())},
+                          {"at", text_or_null(error.place())}}}};
+    // Names of files need not be UTF-8; JSON has to be.
+    streams.out << document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
   }
   return error.exit();
 }
 
+// An exception as the error that a user reads. A command says better what it knows of the cause.
+CommandError as_command_error(const std::exception& error) {
+  if (const auto* known = dynamic_cast<const CommandError*>(&error)) return *known;
+  if (dynamic_cast<const std::bad_alloc*>(&error)) {
+    return {"limit.memory", "there is not enough memory", "give it less to do at once, or free some", kLimit};
+  }
+  if (dynamic_cast<const Error*>(&error)) return {"usage.refused", error.what(), "", kUsage};
+  return {"failure", error.what(), "", kFailure};
+}
+
+constexpr const char* kFooter = R"(Environment:
+  NO_COLOR                     not empty: no colour
+  FORCE_COLOR, CLICOLOR_FORCE  neither empty nor 0: colour, also into a file or pipe
+  TERM=dumb                    no colour, and no line is drawn over
+  COLUMNS                      the width of tables and help
+  LC_ALL, LC_CTYPE, LANG       the first that is set decides: UTF-8, or ASCII alone
+
+The answer is on standard output, everything else on standard error. With --json the answer is one JSON
+document. Nothing waits for standard input or uses the network. In names of flags _ is taken for -.
+
+Examples:
+  heed bench attention --quick
+  heed help exit-codes)";
+
+// The parser of `heed`, with every command and what all of them take.
+void build(CLI::App& app, const Streams& streams, std::function<void()>& action) {
+  app.set_help_flag("-h,--help", "this text, also as `heed help COMMAND`");
+  app.set_version_flag("-V,--version", "heed " HEED_VERSION, "Heed's version");
+  app.require_subcommand(1);
+  app.fallthrough();  // options of `heed` may stand after the command
+  // Both are read before the parser runs (EarlyFlags); here they are known, checked and explained.
+  app.add_option("--color", "colour: as the terminal and the environment say, always or never (default: auto)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_flag("-q,--quiet")->description("no warnings");
+  add_commands(app, streams, action);
+  app.footer(kFooter);
+}
+
+void parse_and_act(const std::vector<std::string>& arguments, const Streams& streams) {
+  CLI::App app("Exact multi-head attention for CPUs: every step visible, every speed measured.", "heed");
+  std::function<void()> action;
+  build(app, streams, action);
+  // CLI11 takes the arguments from the back.
+  std::vector<std::string> reversed = with_dashes(arguments);
+  std::reverse(reversed.begin(), reversed.end());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    streams.out << help_text(innermost(app), streams.out_terminal);
+    return;
+  } catch (const CLI::CallForVersion& version) {
+    streams.out << version.what() << "\n";
+    return;
+  } catch (const CLI::ParseError& error) {
+    throw usage_error(app, error);
+  }
+  action();
+}
+
+// An answer that did not arrive is a failure.
+void flush_answer(std::ostream& out) {
+  const bool lost_before = out.fail();
+  errno = 0;
+  out.flush();
+  if (!out.fail()) return;
+  const std::string reason = lost_before || errno == 0 ? "" : std::string(": ") + std::strerror(errno);
+  throw CommandError("failure.write", "the answer could not be written to standard output" + reason,
+                     "is the disk full, or standard output closed?", kFailure);
+}
+
+int run_command(const std::vector<std::string>& arguments, const Streams& streams, bool json) {
+  try {
+    parse_and_act(arguments, streams);
+    flush_answer(streams.out);
+    return kOk;
+  } catch (const ExitWith& exit) {
+    streams.out.flush();
+    return exit.code;
+  } catch (const std::exception& error) {
+    return report_error(as_command_error(error), json, streams);
+  }
+}
+
 }  // namespace
 
-int run(const std::vector<std::string>& arguments, Streams streams) {
-  // CLI11 takes the arguments from the back.
-  std::vector<std::string> reversed;
-  for (auto each = arguments.rbegin(); each != arguments.rend(); ++each) reversed.push_back(with_dashes(*each));
-  const bool json = std::find(reversed.begin(), reversed.end(), "--json") != reversed.end();
+void warn(const Streams& streams, const std::string& message, const std::string& hint) {
+  if (!streams.quiet) write_complaint(streams, "warning", Paint::yellow, {"warning", message, hint});
+}
 
-  CLI::App app("Exact multi-head attention for CPUs.", "heed");
-  app.set_version_flag("-V,--version", HEED_VERSION);
-  app.require_subcommand(1);
-  std::function<void()> action;
-  add_bench(app, streams, action);
-  try {
-    try {
-      app.parse(std::move(reversed));
-    } catch (const CLI::Success& success) {
-      app.exit(success, streams.out, streams.err);
-      return kOk;
-    } catch (const CLI::ParseError& error) {
-      throw usage_error(app, error);
-    }
-    action();
-    return kOk;
-  } catch (const CommandError& error) {
-    return report_error(error, json, streams);
-  } catch (const std::exception& error) {
-    return report_error({"failure", error.what(), "", kFailure}, json, streams);
-  }
+int run(const std::vector<std::string>& arguments, Streams streams) {
+  const EarlyFlags flags = early_flags(arguments);
+  const Streams wished = with_flags(streams, flags);
+  AsciiBuffer out_buffer(streams.out.rdbuf(), flags.json ? AsciiStyle::json : AsciiStyle::text);
+  AsciiBuffer err_buffer(streams.err.rdbuf(), AsciiStyle::text);
+  std::ostream ascii_out(&out_buffer);
+  std::ostream ascii_err(&err_buffer);
+  ascii_err << std::unitbuf;
+  return run_command(
+      arguments,
+      {wished.in, wished.out_terminal.utf8 ? wished.out : ascii_out, wished.err_terminal.utf8 ? wished.err : ascii_err,
+       wished.out_terminal, wished.err_terminal, wished.quiet},
+      flags.json);
 }
 
 }  // namespace heed::cli

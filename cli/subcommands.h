@@ -1,4 +1,4 @@
-// What each subcommand's file offers to command_line.cpp.
+// What each subcommand's file offers to command_line.cpp. A new one is a line here and a line in add_commands().
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,5 +10,6 @@ namespace heed::cli {
 
 // Adds `heed bench …`. What the parsed command is to do is stored in `action`.
 void add_bench(CLI::App& app, Streams streams, std::function<void()>& action);
+void add_help(CLI::App& app, Streams streams, std::function<void()>& action);
 
 }  // namespace heed::cli

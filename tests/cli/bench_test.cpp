@@ -3,62 +3,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/command_line.h"
-#include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"
+#include "tests/cli/in_process.h"
 
 namespace heed::cli {
 namespace {
 
 using Json = nlohmann::json;
-
-struct Result {
-  int exit = 0;
-  std::string out;
-  std::string err;
-};
-
-Result heed(const std::vector<std::string>& arguments, const std::string& input = "") {
-  const Isa isa_before = isa();
-  const int threads_before = threads();
-  std::istringstream in(input);
-  std::ostringstream out, err;
-  const int exit = run(arguments, {in, out, err});
-  set_isa(isa_before);
-  set_threads(threads_before);
-  return {exit, out.str(), err.str()};
-}
-
-// A refusal: exit code 2, nothing on standard output, this text and this hint on standard error.
-void expect_usage_error(const std::vector<std::string>& arguments, const std::string& message,
-                        const std::string& hint) {
-  const Result result = heed(arguments);
-  EXPECT_EQ(result.exit, kUsage);
-  EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, "heed: error: " + message + "\n  hint: " + hint + "\n");
-}
-
-TEST(CommandLine, NeedsACommand) {
-  EXPECT_EQ(heed({}).exit, kUsage);
-  EXPECT_EQ(heed({"bench"}).exit, kUsage);
-}
-
-TEST(CommandLine, ProposesTheNearestCommandAndFlag) {
-  expect_usage_error({"bensh"}, "heed does not know 'bensh'", "did you mean 'bench'?");
-  expect_usage_error({"bench", "atention"}, "heed bench does not know 'atention'", "did you mean 'attention'?");
-  expect_usage_error({"bench", "attention", "--thread", "2"}, "heed bench attention does not know '--thread'",
-                     "did you mean '--threads'?");
-}
-
-TEST(CommandLine, VersionAndHelpAreAnswersOnStandardOutput) {
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"--version"}, {"--help"}, {"bench", "attention", "--help"}}) {
-    const Result result = heed(arguments);
-    EXPECT_EQ(result.exit, kOk);
-    EXPECT_NE(result.out, "");
-    EXPECT_EQ(result.err, "");
-  }
-}
 
 TEST(BenchCommand, RefusesAnUnknownInstructionSet) {
   expect_usage_error({"bench", "attention", "--isa", "avx3"}, "unknown instruction set 'avx3'", "did you mean 'avx2'?");
@@ -171,7 +122,7 @@ TEST(BenchCommand, TextHasALineARow) {
 }
 
 TEST(BenchCommand, AnswersEachLineWithAProbe) {
-  const Result result = heed({"bench", "probe", "--json", "--each-line", "--threads", "2"}, "\n\n\n");
+  const Result result = heed({"bench", "probe", "--json", "--each-line", "--threads", "2"}, {"\n\n\n", {}});
   EXPECT_EQ(result.exit, kOk) << result.err;
   std::istringstream lines(result.out);
   int count = 0;

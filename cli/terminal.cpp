@@ -1,0 +1,119 @@
+#include "cli/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+
+namespace heed::cli {
+namespace {
+
+constexpr int kLeastWidth = 40;
+constexpr int kMostWidth = 1000;
+
+bool is_on(const std::string& value) { return !value.empty() && value != "0"; }
+
+bool has_color(const StreamFacts& facts, const Environment& environment) {
+  if (!environment("NO_COLOR").empty()) return false;
+  if (is_on(environment("FORCE_COLOR")) || is_on(environment("CLICOLOR_FORCE"))) return true;
+  return facts.is_terminal && environment("TERM") != "dumb";
+}
+
+bool has_utf8(const Environment& environment) {
+  std::string locale;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    locale = environment(name);
+    if (!locale.empty()) break;
+  }
+  std::transform(locale.begin(), locale.end(), locale.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+}
+
+// A positive whole number; 0 for anything else.
+int number_of(const std::string& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : 0;
+}
+
+int width_of(const StreamFacts& facts, const Environment& environment) {
+  int width = number_of(environment("COLUMNS"));
+  if (width == 0) width = facts.columns;
+  if (width == 0) width = facts.is_terminal ? 80 : 100;
+  return std::clamp(width, kLeastWidth, kMostWidth);
+}
+
+// The number of a "select graphic rendition" sequence.
+const char* number_of(Paint paint) {
+  switch (paint) {
+    case Paint::bold:
+      return "1";
+    case Paint::dim:
+      return "2";
+    case Paint::red:
+      return "31";
+    case Paint::green:
+      return "32";
+    case Paint::yellow:
+      return "33";
+    case Paint::blue:
+      return "34";
+  }
+  return "0";
+}
+
+}  // namespace
+
+StreamFacts facts_of(int file_descriptor) {
+  StreamFacts facts;
+  facts.is_terminal = isatty(file_descriptor) == 1;
+  winsize size{};
+  if (facts.is_terminal && ioctl(file_descriptor, TIOCGWINSZ, &size) == 0) facts.columns = size.ws_col;
+  return facts;
+}
+
+std::string process_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Terminal terminal_of(const StreamFacts& facts, const Environment& environment) {
+  Terminal terminal;
+  terminal.interactive = facts.is_terminal && environment("TERM") != "dumb";
+  terminal.color = has_color(facts, environment);
+  terminal.utf8 = has_utf8(environment);
+  terminal.width = width_of(facts, environment);
+  return terminal;
+}
+
+std::string painted(const Terminal& terminal, Paint paint, std::string_view text) {
+  if (!terminal.color || text.empty()) return std::string(text);
+  return std::string("\x1b[") + number_of(paint) + "m" + std::string(text) + "\x1b[0m";
+}
+
+int columns_of(std::string_view text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+std::string printable(std::string_view text) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string shown;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // C1 controls are C2 80 … C2 9F in UTF-8.
+    const bool c1 = byte == 0xC2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xE0) == 0x80;
+    const auto control = c1 ? static_cast<unsigned char>(text[++i]) : byte;
+    if (!c1 && control >= 0x20 && control != 0x7F) {
+      shown += text[i];
+    } else {
+      shown += {'\\', 'x', kDigits[control >> 4], kDigits[control & 15]};
+    }
+  }
+  return shown;
+}
+
+}  // namespace heed::cli

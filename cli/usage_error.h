@@ -1,0 +1,15 @@
+// The parser's complaints in the words that every other error has.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command_line.h"
+
+namespace heed::cli {
+
+CommandError usage_error(const CLI::App& app, const CLI::ParseError& error);
+
+// "did you mean 'x'?" where a name is near, otherwise "give a, b or c".
+std::string hint_of_names(const std::string& word, const std::vector<std::string>& names);
+
+}  // namespace heed::cli

@@ -1,0 +1,51 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cli/exit_codes.h"
+#include "tests/cli/in_process.h"
+
+namespace heed::cli {
+namespace {
+
+TEST(Help, IsTheSameAsTheFlag) {
+  EXPECT_EQ(heed({"help"}).out, heed({"--help"}).out);
+  EXPECT_EQ(heed({"help", "bench"}).out, heed({"bench", "--help"}).out);
+  EXPECT_EQ(heed({"help", "bench", "attention"}).out, heed({"bench", "attention", "--help"}).out);
+}
+
+TEST(Help, ListsEveryExitCode) {
+  const Result result = heed({"help", "exit-codes"});
+  EXPECT_EQ(result.exit, kOk);
+  for (const auto& [code, meaning] : kExitCodes) {
+    EXPECT_NE(result.out.find(std::to_string(code) + "  " + meaning + "\n"), std::string::npos) << code;
+  }
+}
+
+TEST(Help, ProposesTheNearestTopic) {
+  expect_usage_error({"help", "exit-code"}, "there is no help on 'exit-code'", "did you mean 'exit-codes'?");
+  expect_usage_error({"help", "bench", "atention"}, "there is no help on 'atention'", "did you mean 'attention'?");
+  expect_usage_error({"help", "bench", "probe", "more"}, "there is no help on 'more'",
+                     "heed bench probe has no commands of its own");
+}
+
+TEST(Help, StaysWithinTheWidthOfTheTerminal) {
+  for (const int width : {60, 80, 110}) {
+    Terminal narrow;
+    narrow.width = width;
+    std::istringstream lines(heed({"bench", "attention", "--help"}, {"", narrow}).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(columns_of(line), width) << line;
+  }
+}
+
+TEST(Help, SaysWhatIsAcceptedEverywhereOnce) {
+  const std::string text = heed({"bench", "attention", "--help"}).out;
+  for (const char* flag : {"-h, --help", "-V, --version", "--color auto|always|never", "-q, --quiet"}) {
+    const size_t at = text.find(flag);
+    ASSERT_NE(at, std::string::npos) << flag;
+    EXPECT_EQ(text.find(flag, at + 1), std::string::npos) << flag;
+  }
+}
+
+}  // namespace
+}  // namespace heed::cli
