@@ -17,7 +17,7 @@ Array read_array(const std::string& reference) {
   if (!reference.ends_with(kEnding)) return read_npy(reference);
   const SafetensorsFile file(reference);
   const std::string example = file.names().empty() ? "NAME" : file.names().front();
-  throw FileError(reference, {.what = "holds " + std::to_string(file.names().size()) + " tensors by name",
+  throw FileError(reference, {.what = "the file has its tensors by name, and none was given",
                               .hint = "say which one: " + reference + ":" + example});
 }
 

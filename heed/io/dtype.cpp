@@ -59,7 +59,7 @@ bool fits(double value) { return !(std::abs(value) >= 0x1.ffffffp127) || std::is
 template <std::integral Whole>
 bool fits(Whole value) {
   const uint64_t bits = value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-  return bits == 0 || std::bit_width(bits) - std::countr_zero(bits) <= 24;
+  return bits == 0 || (bits >> std::countr_zero(bits)) < (uint64_t{1} << 24);
 }
 
 // 1 sign, 5 exponent and 10 fraction bits.

@@ -25,8 +25,8 @@ const Dtype* dtype_of_npy(std::string_view name);
 const Dtype* dtype_of_safetensors(std::string_view name);
 
 // Converts values until one does not fit, and returns how many it did: all of them when each fits. Exact, but for f64,
-// which is rounded to the nearest. What does not fit: whole numbers that f32 cannot hold exactly, finite f64 beyond f32's
-// range, bool bytes other than 0 and 1.
+// which is rounded to the nearest. What does not fit: whole numbers that f32 cannot hold exactly, finite f64 beyond
+// the range of f32, bool bytes other than 0 and 1.
 size_t decode(const Dtype& dtype, const std::byte* from, std::span<float> to);
 
 // Why the value at `from` does not fit, as the end of a sentence about it.

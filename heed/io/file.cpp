@@ -47,7 +47,7 @@ std::string nearest_file(const std::string& path) {
     const std::string near = nearest_file(path);
     throw FileError(path, {.what = "no such file", .hint = near.empty() ? "check the path" : near});
   }
-  throw FileError(path, {.what = "cannot be read: " + system_text(error)});
+  throw FileError(path, {.what = "cannot read the file: " + system_text(error)});
 }
 
 std::optional<struct stat> status_of(const std::string& path) {
@@ -83,10 +83,10 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   struct stat status {};
   if (::fstat(descriptor_.number(), &status) != 0) fail_to_open(path_, errno);
   if (S_ISDIR(status.st_mode)) {
-    throw FileError(path_, {.what = "is a directory, not a file", .hint = "give a file inside of it"});
+    throw FileError(path_, {.what = "a directory, not a file", .hint = "give a file inside of it"});
   }
   if (!S_ISREG(status.st_mode)) {
-    throw FileError(path_, {.what = "is a pipe or device, not a regular file", .hint = "write it to a file first"});
+    throw FileError(path_, {.what = "a pipe or device, not a regular file", .hint = "write it to a file first"});
   }
   size_ = status.st_size;
 }
@@ -96,7 +96,7 @@ void InputFile::read(int64_t offset, std::span<std::byte> into) const {
     const ssize_t got = ::pread(descriptor_.number(), into.data(), into.size(), offset);
     if (got < 0 && errno == EINTR) continue;
     const std::string where = "byte " + std::to_string(offset);
-    if (got < 0) throw FileError(path_, {.what = "cannot be read: " + system_text(errno), .where = where});
+    if (got < 0) throw FileError(path_, {.what = "cannot read the file: " + system_text(errno), .where = where});
     if (got == 0) throw FileError(path_, {.what = "the file became shorter while it was read", .where = where});
     offset += got;
     into = into.subspan(static_cast<size_t>(got));
@@ -112,7 +112,7 @@ std::string InputFile::read(int64_t offset, int64_t count) const {
 std::string read_file(const std::string& path, int64_t most_bytes) {
   const InputFile file(path);
   if (file.size() > most_bytes) {
-    throw FileError(path, {.what = "has " + std::to_string(file.size()) + " bytes; at most " +
+    throw FileError(path, {.what = "the file has " + std::to_string(file.size()) + " bytes; at most " +
                                    std::to_string(most_bytes) + " are read",
                            .hint = "is it the right file?"});
   }
@@ -124,7 +124,7 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
   target_ = followed(path_);
   const auto status = status_of(target_);
   if (status && S_ISDIR(status->st_mode)) {
-    throw FileError(path_, {.what = "is a directory, so no file can be written under this name",
+    throw FileError(path_, {.what = "cannot write the file: a directory has this name",
                             .hint = "give the name of a file inside of it"});
   }
   if (!status || S_ISREG(status->st_mode)) {
@@ -134,7 +134,7 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
     return;
   }
   descriptor_ = Descriptor(::open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-  if (descriptor_.number() < 0) throw FileError(path_, {.what = "cannot be written: " + system_text(errno)});
+  if (descriptor_.number() < 0) throw FileError(path_, {.what = "cannot write the file: " + system_text(errno)});
 }
 
 void OutputFile::open_temporary() {
@@ -150,11 +150,11 @@ void OutputFile::open_temporary() {
   temporary_.clear();
   const std::string directory = directory_of(target_);
   if (error == ENOENT) {
-    throw FileError(path_, {.what = "cannot be written: there is no directory " + in_quotes(directory),
+    throw FileError(path_, {.what = "cannot write the file: there is no directory " + in_quotes(directory),
                             .hint = "mkdir -p " + directory});
   }
   throw FileError(path_,
-                  {.what = "cannot be written: " + system_text(error),
+                  {.what = "cannot write the file: " + system_text(error),
                    .hint = "a file is made beside it first: can files be made in " + in_quotes(directory) + "?"});
 }
 
@@ -167,7 +167,7 @@ void OutputFile::write(const void* data, size_t count) {
   while (count > 0) {
     const ssize_t done = ::write(descriptor_.number(), at, count);
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) throw FileError(path_, {.what = "cannot be written: " + system_text(errno)});
+    if (done < 0) throw FileError(path_, {.what = "cannot write the file: " + system_text(errno)});
     at += done;
     count -= static_cast<size_t>(done);
   }
@@ -179,10 +179,11 @@ void OutputFile::write(std::span<const float> values) { write(values.data(), val
 
 void OutputFile::commit() {
   // Some file systems tell only now that the disk is full.
-  if (::close(descriptor_.release()) != 0) throw FileError(path_, {.what = "cannot be written: " + system_text(errno)});
+  if (::close(descriptor_.release()) != 0)
+    throw FileError(path_, {.what = "cannot write the file: " + system_text(errno)});
   if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
-    throw FileError(path_, {.what = "cannot be written: " + system_text(errno)});
+    throw FileError(path_, {.what = "cannot write the file: " + system_text(errno)});
   }
   temporary_.clear();
 }

@@ -15,8 +15,8 @@ namespace heed::io {
 // The whole file as text; a file of more than `most_bytes` is refused.
 std::string read_file(const std::string& path, int64_t most_bytes);
 
-// Replaces the file at `path` by `bytes`, atomically: what others see is the old file or the new one, and after an error
-// the old one. A device or pipe (/dev/null, /dev/stdout) is written to as it is.
+// Replaces the file at `path` by `bytes`, atomically: others see the old file or the new one, and the old one stays
+// after an error. A device or pipe (/dev/null, /dev/stdout) is written to as it is.
 void write_file(const std::string& path, std::string_view bytes);
 
 // Owns a file descriptor; moves, and closes it at its end.

@@ -16,6 +16,21 @@ bool is_text(std::string_view bytes) {
 
 bool begins(std::string_view bytes, std::string_view magic) { return bytes.substr(0, magic.size()) == magic; }
 
+// npz and PyTorch's files are zip archives: the name of the first member tells which. It begins at byte 30.
+Looks zip_looks(std::string_view bytes) {
+  const auto names = [&](std::string_view ending) { return bytes.find(ending, std::min<size_t>(30, bytes.size())); };
+  if (names(".npy") != std::string_view::npos) {
+    return {"it looks like npz, a zip archive of several arrays", "numpy.save('x.npy', numpy.load('x.npz')['NAME'])",
+            "safetensors.numpy.save_file(dict(numpy.load('x.npz')), 'x.safetensors')"};
+  }
+  if (names("data.pkl") != std::string_view::npos) {
+    return {"it looks like a file of PyTorch, which is a pickle and never unpickled here",
+            "numpy.save('x.npy', torch.load('x.pt').numpy())",
+            "safetensors.torch.save_file(torch.load('x.pt'), 'x.safetensors')"};
+  }
+  return {"it looks like a zip archive", "unzip it first", "unzip it first"};
+}
+
 }  // namespace
 
 Looks looks_like(const InputFile& file) {
@@ -23,10 +38,7 @@ Looks looks_like(const InputFile& file) {
   const std::string_view bytes = start;
   if (bytes.empty()) return {"it is empty", "copy or save it again", "copy or save it again"};
   if (begins(bytes, "PK\x03\x04") || begins(bytes, "PK\x05\x06")) {
-    return {"it looks like a zip archive, as npz and PyTorch's files are",
-            "one array of an npz: numpy.save('x.npy', numpy.load('x.npz')['NAME'])   of a .pt: numpy.save('x.npy', "
-            "torch.load('x.pt').numpy())",
-            "a state dict of PyTorch: safetensors.torch.save_file(torch.load('x.pt'), 'x.safetensors')"};
+    return zip_looks(bytes);
   }
   if (begins(bytes, "\x93NUMPY")) return {"it looks like npy", "", "give an npy file without ':NAME', as x.npy"};
   if (begins(bytes, "\x80") && bytes.size() > 1 && bytes[1] >= 2 && bytes[1] <= 5) {

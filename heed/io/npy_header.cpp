@@ -225,8 +225,7 @@ StoredArray read_npy_header(const InputFile& file) {
   const std::string magic = file.read(0, std::min<int64_t>(file.size(), static_cast<int64_t>(kNpyMagic.size())));
   if (magic != kNpyMagic) {
     const Looks looks = looks_like(file);
-    throw FileError(file.path(),
-                    {.what = "is not an npy file: " + looks.what, .where = "byte 0", .hint = looks.as_npy});
+    throw FileError(file.path(), {.what = "not an npy file: " + looks.what, .where = "byte 0", .hint = looks.as_npy});
   }
   const HeaderText header = read_header_text(file);
   StoredArray stored;

@@ -26,7 +26,7 @@ const StoredArray& find(const SafetensorsContents& contents, const std::string& 
   const auto found = contents.tensors.find(name);
   if (found == contents.tensors.end()) {
     throw FileError(contents.file.path(),
-                    {.what = "has no tensor named " + in_quotes(name), .hint = name_hint(contents.names, name)});
+                    {.what = "no tensor is named " + in_quotes(name), .hint = name_hint(contents.names, name)});
   }
   return found->second;
 }

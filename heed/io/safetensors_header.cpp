@@ -172,7 +172,7 @@ std::string read_header_text(const InputFile& file) {
   };
   const auto refuse_kind = [&] {
     const Looks looks = looks_like(file);
-    refuse("is not a safetensors file: " + looks.what, "byte 0", looks.as_safetensors);
+    refuse("not a safetensors file: " + looks.what, "byte 0", looks.as_safetensors);
   };
   if (file.size() < kLengthBytes) refuse_kind();
   uint64_t length = 0;
@@ -218,15 +218,16 @@ void check_layout(const SafetensorsContents& contents, int64_t data_bytes) {
   for (const Part& part : parts) {
     const std::string where = "tensor " + in_quotes(*part.name);
     if (part.begin < end)
-      refuse("begins at byte " + std::to_string(part.begin) + " of the data, within another tensor", where);
+      refuse("the tensor begins at byte " + std::to_string(part.begin) + " of the data, within another tensor", where);
     if (part.begin > end) {
       refuse("bytes " + std::to_string(end) + " to " + std::to_string(part.begin) +
-                 " of the data, before it, are of no tensor",
+                 " of the data, before this tensor, are of none",
              where);
     }
     end = part.end;
     if (end > data_bytes) {
-      refuse("ends at byte " + std::to_string(end) + " of the data, but the file has " + std::to_string(data_bytes),
+      refuse("the tensor ends at byte " + std::to_string(end) + " of the data, but the file has " +
+                 std::to_string(data_bytes),
              where);
     }
   }

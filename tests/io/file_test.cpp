@@ -31,7 +31,7 @@ TEST_F(File, MissingFilesProposeTheNearestName) {
 }
 
 TEST_F(File, OnlyRegularFilesAreRead) {
-  expect_file_error([&] { io::read_npy(directory_.path()); }, directory_.path(), {"is a directory"});
+  expect_file_error([&] { io::read_npy(directory_.path()); }, directory_.path(), {"a directory"});
   expect_file_error([&] { io::read_npy("/dev/null"); }, "/dev/null", {"pipe or device"});
   const std::string pipe = directory_.file("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -42,7 +42,7 @@ TEST_F(File, FilesThatMayNotBeReadAreRefused) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   const std::string path = directory_.file("x", "text");
   ASSERT_EQ(::chmod(path.c_str(), 0), 0);
-  expect_file_error([&] { io::InputFile file(path); }, path, {"cannot be read"});
+  expect_file_error([&] { io::InputFile file(path); }, path, {"cannot read"});
 }
 
 TEST_F(File, FilesThatShrinkWhileTheyAreReadAreRefused) {
@@ -100,7 +100,7 @@ TEST_F(File, AFullDiskLeavesTheOldFileAndNothingBeside) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{4096, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  expect_file_error([&] { io::write_npy(path, Tensor({100000})); }, path, {"cannot be written"});
+  expect_file_error([&] { io::write_npy(path, Tensor({100000})); }, path, {"cannot write"});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(bytes_of(path), "old");
@@ -110,16 +110,16 @@ TEST_F(File, AFullDiskLeavesTheOldFileAndNothingBeside) {
 TEST_F(File, PathsThatCannotBeWrittenAreRefused) {
   const std::string elsewhere = directory_.file("none/x");
   expect_file_error([&] { io::write_file(elsewhere, "x"); }, elsewhere, {"no directory"}, "mkdir -p");
-  expect_file_error([&] { io::write_file(directory_.path(), "x"); }, directory_.path(), {"is a directory"});
+  expect_file_error([&] { io::write_file(directory_.path(), "x"); }, directory_.path(), {"a directory"});
   const std::string below = directory_.file("x", "text") + "/y";
-  expect_file_error([&] { io::write_file(below, "x"); }, below, {"cannot be written"});
+  expect_file_error([&] { io::write_file(below, "x"); }, below, {"cannot write"});
   expect_file_error([&] { io::write_file("", "x"); }, "", {"path of the file is empty"});
-  expect_file_error([&] { io::write_file("/dev/full", "x"); }, "/dev/full", {"cannot be written"});
+  expect_file_error([&] { io::write_file("/dev/full", "x"); }, "/dev/full", {"cannot write"});
   EXPECT_EQ(directory_.names(), Names{"x"});
   if (::geteuid() == 0) return;  // root may write everywhere
   ASSERT_EQ(::chmod(directory_.path().c_str(), 0500), 0);
   const std::string here = directory_.file("z");
-  expect_file_error([&] { io::write_file(here, "x"); }, here, {"cannot be written"}, "can files be made in");
+  expect_file_error([&] { io::write_file(here, "x"); }, here, {"cannot write"}, "can files be made in");
   ASSERT_EQ(::chmod(directory_.path().c_str(), 0700), 0);
 }
 

@@ -118,7 +118,9 @@ TEST_F(Npy, BoolsAreZeroOrOne) {
 
 TEST_F(Npy, FilesOfAnotherKindAreNamed) {
   refused("", {"not an npy file", "empty"});
-  refused("PK\x03\x04", {"zip archive", "npz"}, "numpy.load('x.npz')['NAME']");
+  refused("PK\x03\x04", {"zip archive"}, "unzip");
+  refused("PK\x03\x04" + std::string(26, '\0') + "a.npy", {"npz", "zip archive"}, "numpy.load('x.npz')['NAME']");
+  refused("PK\x03\x04" + std::string(26, '\0') + "x/data.pkl", {"PyTorch"}, "torch.load('x.pt')");
   refused("1.0 2.0\n3.0 4.0\n", {"text"}, "loadtxt");
   refused("\x80\x04\x95", {"pickle"});
   refused(std::string("\x89HDF\r\n\x1a\n"), {"HDF5"});

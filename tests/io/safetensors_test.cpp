@@ -64,7 +64,7 @@ TEST_F(Safetensors, UnknownNamesProposeKnownOnes) {
   for (const auto& call :
        std::vector<std::function<void()>>{[&] { file.read("in_proj_wieght"); }, [&] { file.shape("in_proj_wieght"); },
                                           [&] { file.dtype("in_proj_wieght"); }}) {
-    expect_file_error(call, file.path(), {"no tensor named 'in_proj_wieght'"}, "did you mean 'in_proj_weight'?");
+    expect_file_error(call, file.path(), {"no tensor is named 'in_proj_wieght'"}, "did you mean 'in_proj_weight'?");
   }
   expect_file_error([&] { file.read("q"); }, file.path(), {}, "it has 'in_proj_weight'");
 }
@@ -73,7 +73,7 @@ TEST_F(Safetensors, ReferencesNameAFileAndATensor) {
   const std::string bytes = file_of("{" + entry("a:b", "F32", "[1]", "[0,4]") + "}", std::string("\0\0\x80\x3f", 4));
   const std::string path = directory_.file("w.safetensors", bytes);
   EXPECT_EQ(io::read_array(path + ":a:b").values.values()[0], 1.0F);
-  expect_file_error([&] { io::read_array(path); }, path, {"tensors by name"}, path + ":a:b");
+  expect_file_error([&] { io::read_array(path); }, path, {"none was given"}, path + ":a:b");
   expect_file_error([&] { io::read_array(path + ":"); }, path, {"named ''"});
   const std::string missing = directory_.file("v.safetensors");
   expect_file_error([&] { io::read_array(missing + ":x"); }, missing, {"no such file"},
@@ -87,7 +87,7 @@ TEST_F(Safetensors, ValuesThatDoNotFitNameTensorAndElement) {
 
 TEST_F(Safetensors, FilesOfAnotherKindAreNamed) {
   refused("", {"not a safetensors file", "empty"});
-  refused("PK\x03\x04 and more of it", {"zip archive"}, "safetensors.torch.save_file");
+  refused("PK\x03\x04 and more of it", {"zip archive"});
   refused("\x93NUMPY\x01 and more of it", {"npy"}, "without ':NAME'");
   refused("just some text here", {"text"});
   refused(with_length(2, "[]"), {"not a safetensors file"});
