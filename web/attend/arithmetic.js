@@ -66,7 +66,8 @@ function scoresStory(tensor, row, column) {
 
 const kNotHere = "Taken as it is: the step before it is not on this page.";
 
-// Steps that change one number: `change` gives {formula, text, result, note}.
+// Steps that change one number: `change` gives {formula, text, result, note}. What was rounded in a score is small beside
+// the largest score, not beside this one: the step takes the scale into the sum of products, and rounds anew.
 function elementStory(tensor, row, column, change) {
   const before = scoreStepBefore(tensor.name);
   if (!before?.has(row, column)) return taken(kNotHere);
@@ -76,7 +77,7 @@ function elementStory(tensor, row, column, change) {
     lines: [changed.formula, changed.text],
     operands: [{name: before.name, row, column, side: "left-operand"}],
     result: changed.result,
-    size: Math.abs(changed.result),
+    size: largestOf(tensor),
     note: changed.note ?? "",
   };
 }

@@ -96,7 +96,7 @@ class Matrix {
     for (const update of this.updates ?? []) update();
     const rows = drawnIndices(tensor.rows, this.start.row, this.everything);
     const columns = drawnIndices(tensor.columns, this.start.column, this.everything);
-    this.largest = this.findLargest();
+    this.largest = largestOf(tensor);  // where the colour scale ends
     this.cells.clear();
     const table = element("table", {role: "grid", "aria-label": this.label(), "aria-rowcount": tensor.rows + 1,
                                     "aria-colcount": tensor.columns + 1});
@@ -173,18 +173,6 @@ class Matrix {
     return made;
   }
 
-  // The end of the colour scale: the largest size in this matrix, drawn or not.
-  findLargest() {
-    const {tensor} = this;
-    let largest = 0;
-    for (let row = tensor.firstRow; row < tensor.firstRow + tensor.rows; ++row) {
-      for (let column = tensor.firstColumn; column < tensor.firstColumn + tensor.columns; ++column) {
-        const size = Math.abs(tensor.at(row, column));
-        if (size > largest && size < Infinity) largest = size;
-      }
-    }
-    return largest;
-  }
   showLegend() {
     const end = numberText(this.largest, Math.min(2, kState.digits));
     const bar = element("i", {className: this.signed ? "signed" : "share", "aria-hidden": "true"});
@@ -240,7 +228,7 @@ class Matrix {
     return true;
   }
 
-  // Marks are {row, column, side}: null for a whole row or column.
+  // Marks are {row, column, side}: null for a whole row or column, of which hidden cells are no operands.
   setMarks(marks) {
     this.marks = marks;
     if (!this.drawable()) return;
@@ -251,8 +239,8 @@ class Matrix {
     for (const cell of this.cells.values()) {
       const row = Number(cell.dataset.row);
       const column = Number(cell.dataset.column);
-      const sides = this.marks.filter((mark) => (mark.row ?? row) === row && (mark.column ?? column) === column)
-                        .map((mark) => mark.side);
+      const hits = this.marks.filter((mark) => (mark.row ?? row) === row && (mark.column ?? column) === column);
+      const sides = hits.map((mark) => mark.side).filter((side) => side === "chosen" || !cell.classList.contains("hidden"));
       for (const side of kSides) cell.classList.toggle(side, sides.includes(side));
       if (sides.includes("chosen")) cell.setAttribute("aria-selected", "true");
       else cell.removeAttribute("aria-selected");

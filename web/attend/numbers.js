@@ -14,10 +14,12 @@ function numberText(x, digits) {
   return text.replaceAll("-", kMinus).replace("e+", "e");
 }
 
-// An operand: three significant digits more than the cells have decimals, so that the sum comes out as the cell has it.
+// An operand: at least two decimals and three significant digits more than the cells have decimals, without trailing
+// zeros, so that a sum comes out as the cell has it.
 function operandText(x, digits) {
   if (!Number.isFinite(x)) return x < 0 ? `(${kMinus}∞)` : numberText(x, digits);
-  const text = String(Number(x.toPrecision(digits + 3))).replaceAll("-", kMinus).replace("e+", "e");
+  const cut = Math.abs(x) < 1 ? x.toPrecision(digits + 3) : x.toFixed(digits + 2);
+  const text = String(Number(cut)).replaceAll("-", kMinus).replace("e+", "e");
   return x < 0 ? `(${text})` : text;
 }
 

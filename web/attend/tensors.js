@@ -99,6 +99,21 @@ function cellValue(tensor, row, column) {
   return biasHides ? -Infinity : value;
 }
 
+// The largest size of a finite number in the matrix that is looked at.
+function largestOf(tensor) {
+  const key = `${kState.item},${kState.head}`;
+  if (tensor.largestKey === key) return tensor.largest;
+  let largest = 0;
+  for (let row = tensor.firstRow; row < tensor.firstRow + tensor.rows; ++row) {
+    for (let column = tensor.firstColumn; column < tensor.firstColumn + tensor.columns; ++column) {
+      const size = Math.abs(tensor.at(row, column));
+      if (size > largest && size < Infinity) largest = size;
+    }
+  }
+  Object.assign(tensor, {largest, largestKey: key});
+  return largest;
+}
+
 // Is the cell hatched?
 function isHidden(tensor, row, column) {
   return kHidingSteps.has(tensor.name) && !visible(row, column);
