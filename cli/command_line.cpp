@@ -78,6 +78,7 @@ int run(const std::vector<std::string>& arguments, Streams streams) {
   app.set_version_flag("-V,--version", HEED_VERSION);
   app.require_subcommand(1);
   std::function<void()> action;
+  add_attend(app, streams, action);
   add_bench(app, streams, action);
   try {
     try {

@@ -11,7 +11,7 @@
 namespace heed::explain {
 namespace {
 
-constexpr int64_t kMostMatrices = 4;  // of a step; more are shown by the first two and the last
+constexpr int64_t kMostMatrices = 4;  // of a step; more are shown by the first and the last
 
 std::string counted(int64_t count, const std::string& one, const std::string& many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
@@ -146,8 +146,8 @@ class Renderer {
     const int64_t columns = shape[rank - 1];
     const int64_t count = batch * heads;
     for (int64_t n = 0; n < count; ++n) {
-      if (count > kMostMatrices && n == 2) {
-        text_ += "    " + left_out(style_) + " " + std::to_string(count - 3) + " more\n";
+      if (count > kMostMatrices && n == 1) {
+        text_ += "    " + left_out(style_) + " " + std::to_string(count - 2) + " more\n";
         n = count - 1;
       }
       const int64_t b = n / heads, h = n % heads;

@@ -5,24 +5,25 @@
 namespace heed::explain {
 namespace {
 
-constexpr int64_t kMostRows = 8;  // more are shown by the first 4 and the last 2
+constexpr int64_t kMostRows = 8;     // more are shown by the first few and the last
+constexpr int64_t kCornerRows = 4;
 constexpr int kMostLabel = 14;    // columns of a label
 constexpr int kIndent = 4;
 constexpr int kGap = 2;
 constexpr int64_t kGapIndex = -1;  // stands for what is left out
 
-// All of 0 … count-1, or the first and last of them around a gap: `most` in all.
-std::vector<int64_t> corners(int64_t count, int64_t most, int64_t last) {
+// All of 0 … count-1, or the first of them, a gap and the last: `few` in all.
+std::vector<int64_t> corners(int64_t count, bool all, int64_t few) {
   std::vector<int64_t> chosen;
-  if (count <= most) {
-    for (int64_t i = 0; i < count; ++i) chosen.push_back(i);
-    return chosen;
-  }
-  for (int64_t i = 0; i < most - last; ++i) chosen.push_back(i);
+  for (int64_t i = 0; i < (all ? count : few - 1); ++i) chosen.push_back(i);
+  if (all) return chosen;
   chosen.push_back(kGapIndex);
-  for (int64_t i = count - last; i < count; ++i) chosen.push_back(i);
+  chosen.push_back(count - 1);
   return chosen;
 }
+
+// The columns that decide how wide a column is: those that may be shown.
+std::vector<int64_t> measured(int64_t count) { return corners(count, count <= 64, 64); }
 
 std::string padded_left(const std::string& text, int columns) {
   return std::string(static_cast<size_t>(std::max(0, columns - columns_of(text))), ' ') + text;
@@ -34,21 +35,20 @@ std::string padded_right(const std::string& text, int columns) {
 class Layout {
  public:
   Layout(const MatrixText& matrix, const TextStyle& style) : matrix_(matrix), style_(style) {
-    rows_ = corners(matrix.values.size(0), kMostRows, 2);
+    rows_ = corners(matrix.values.size(0), matrix.values.size(0) <= kMostRows, kCornerRows);
     for (const int64_t i : rows_) label_width_ = std::max(label_width_, columns_of(row_label(i)));
     const int64_t columns = matrix.values.size(1);
     for (const int64_t i : rows_) {
-      // Wide matrices are measured by the columns that may be shown.
-      for (const int64_t j : corners(columns, 64, 8)) cell_width_ = std::max(cell_width_, columns_of(cell(i, j)));
+      for (const int64_t j : measured(columns)) cell_width_ = std::max(cell_width_, columns_of(cell(i, j)));
     }
     const bool headed = matrix.number_columns || !matrix.column_labels.empty();
-    for (const int64_t j : corners(headed ? columns : 0, 64, 8)) {
+    for (const int64_t j : measured(headed ? columns : 0)) {
       cell_width_ = std::max(cell_width_, columns_of(column_label(j)));
     }
     const int64_t room = style.width - kIndent - label_width_ - (matrix.sums ? kGap + 1 + cell_width_ : 0);
     const int64_t fit = room / (cell_width_ + kGap);
     // The gap takes a column of its own.
-    columns_ = columns <= fit ? corners(columns, columns, 0) : corners(columns, std::max<int64_t>(2, fit - 1), 1);
+    columns_ = corners(columns, columns <= std::max<int64_t>(fit, 2), std::max<int64_t>(2, fit - 1));
     headed_ = headed;
   }
 
