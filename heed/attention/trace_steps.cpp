@@ -1,5 +1,6 @@
 #include "heed/attention/trace_steps.h"
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -38,6 +39,18 @@ void record_matrices(std::string name, const AttentionInputs& in, Trace& trace, 
 
 }  // namespace
 
+void trace_tile(const AttentionInputs& in, const AttentionOptions& options, RowStates<const float> rows,
+                AttentionStep step, const TilePlace& place, View<float, 2> out) {
+  if (options.scores.normaliser == Normaliser::softmax) return attention_tile(in, options, rows, step, place, out);
+  AttentionOptions plain = options;
+  plain.scores = {};
+  attention_tile(in, plain, rows, step == AttentionStep::weights ? AttentionStep::masked : step, place, out);
+  if (step != AttentionStep::weights) return;
+  for (int64_t i = 0; i < out.size(0); ++i) {
+    for (int64_t j = 0; j < out.size(1); ++j) out(i, j) = 1.0F / (1.0F + std::exp(-out(i, j)));
+  }
+}
+
 bool hides_keys(const AttentionOptions& options) {
   if (!options.mask.is_none()) return true;
   const View<const float, 4>& bias = options.scores.bias;
@@ -70,7 +83,7 @@ void record_attention(const AttentionInputs& in, const AttentionOptions& options
   trace.record("v", {"B", "Tk", "Hkv", "Dv"}, in.v, group_of(in));
   for (const AttentionStep step : score_steps(options)) {
     record_matrices(std::string(step_name(step)), in, trace, [&](const TilePlace& place, const View<float, 2>& out) {
-      attention_tile(in, options, rows, step, place, out);
+      trace_tile(in, options, rows, step, place, out);
     });
   }
   trace.record("heads", {"B", "Tq", "H", "Dv"}, heads);

@@ -65,9 +65,9 @@ std::vector<TopKeys> top_keys_of(const AttendRun& run, const AttendRequest& requ
   const int64_t k = std::min(request.top_k, run.inputs.k.size(1));
   Tensor entropy({batch, heads, rows}), largest({batch, heads, rows}), weights({batch, heads, rows, k});
   std::vector<int64_t> keys(static_cast<size_t>(batch * heads * rows * k));
-  attention_row_insight(
-      run.inputs, run.options, run.states, 0,
-      {entropy.view<3>(), largest.view<3>(), View<int64_t, 4>(keys.data(), {batch, heads, rows, k}), weights.view<4>()});
+  attention_row_insight(run.inputs, run.options, run.states, 0,
+                        {entropy.view<3>(), largest.view<3>(), View<int64_t, 4>(keys.data(), {batch, heads, rows, k}),
+                         weights.view<4>()});
   std::vector<TopKeys> result;
   size_t at = 0;
   for (int64_t b = 0; b < batch; ++b) {

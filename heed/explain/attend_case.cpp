@@ -41,9 +41,12 @@ Mask mask_of(const AttendCase& given, const AttendSizes& sizes, const QueryRange
   if (!given.lengths.empty()) mask = mask & Mask::lengths(given.lengths);
   if (given.dense.values == nullptr) return mask;
   switch (given.dense.shape.size()) {
-    case 2: return mask & dense_mask<2>(given.dense, rows);
-    case 3: return mask & dense_mask<3>(given.dense, rows);
-    default: return mask & dense_mask<4>(given.dense, rows);
+    case 2:
+      return mask & dense_mask<2>(given.dense, rows);
+    case 3:
+      return mask & dense_mask<3>(given.dense, rows);
+    default:
+      return mask & dense_mask<4>(given.dense, rows);
   }
 }
 

@@ -146,14 +146,15 @@ class Checker {
     in.options = run_.options.scores;
     if (!bias_.empty()) {
       const View<const float, 4> bias = given_.bias.view<4>();
-      in.parameters.bias = View<const double, 4>(bias_.data(), bias.shape()).slice(2, run_.rows.begin, run_.rows.count());
+      in.parameters.bias =
+          View<const double, 4>(bias_.data(), bias.shape()).slice(2, run_.rows.begin, run_.rows.count());
     }
     if (!slopes_.empty()) in.parameters.alibi_slopes = {slopes_.data(), {sizes_.heads}};
     if (!sinks_.empty()) in.parameters.sinks = {sinks_.data(), {sizes_.heads}};
     Tensor weights({1, sizes_.t_k});
     for (int64_t n = 0; n < rows_; ++n) {
       const int64_t i = row(n);
-      attention_tile(run_.inputs, run_.options, run_.states, AttentionStep::weights, {b, h, i, 0}, weights.view<2>());
+      trace_tile(run_.inputs, run_.options, run_.states, AttentionStep::weights, {b, h, i, 0}, weights.view<2>());
       compare_row(reference::score_row(in, b, h, i), weights.values(), n);
     }
   }
@@ -170,7 +171,8 @@ class Checker {
     for (int64_t d = 0; d < sizes_.d_v; ++d) {
       double head = 0.0;
       for (size_t k = 0; k < weights.size(); ++k) {
-        if (exact.visible[k]) head += exact.weights[k] * v_.values[k * static_cast<size_t>(sizes_.d_v) + static_cast<size_t>(d)];
+        if (exact.visible[k])
+          head += exact.weights[k] * v_.values[k * static_cast<size_t>(sizes_.d_v) + static_cast<size_t>(d)];
       }
       concat_[static_cast<size_t>((n * sizes_.heads + exact.head) * sizes_.d_v + d)] = head;
       against_reference_.see(run_.heads(exact.b, row(n), exact.head, d), head);

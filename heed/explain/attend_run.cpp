@@ -69,7 +69,8 @@ void AttendRun::run_heads(const AttendCase& given, Trace* trace) {
   attention_forward(inputs, options, heads_.view<4>(), made);
   if (trace == nullptr) return;
   record_attention(inputs, options, states, heads, *trace);
-  trace->record("concat", {"B", "Tq", "H·Dv"}, View<const float, 3>(heads.data(), {s.batch, rows.count(), s.heads * s.d_v}));
+  trace->record("concat", {"B", "Tq", "H·Dv"},
+                View<const float, 3>(heads.data(), {s.batch, rows.count(), s.heads * s.d_v}));
 }
 
 }  // namespace heed::explain

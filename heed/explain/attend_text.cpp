@@ -235,8 +235,9 @@ class Renderer {
       put_check("row sums", "below 1 by what the sink takes");
     }
     if (c.ref_max_abs_diff) {
-      std::string text = "weights, heads" + std::string(given_.layer.out.count() > 0 && c.from_projections ? ", out" : "") +
-                         " within " + small(*c.ref_max_abs_diff);
+      std::string text = "weights, heads" +
+                         std::string(given_.layer.out.count() > 0 && c.from_projections ? ", out" : "") + " within " +
+                         small(*c.ref_max_abs_diff);
       if (c.rows_checked < c.rows_shown) {
         text += ", on " + std::to_string(c.rows_checked) + " of " + std::to_string(c.rows_shown) + " rows";
       }
@@ -250,8 +251,8 @@ class Renderer {
     }
     const AttentionPlan& p = all_.plan;
     put_check("plan", p.isa + "; " + counted(p.pieces, "piece", "pieces") + " of " + std::to_string(p.piece_keys) +
-                          " keys, " + std::to_string(p.pieces_skipped) + " skipped; " + std::to_string(p.flops_forward) +
-                          " FLOPs forward; " + std::to_string(p.bytes) + " bytes");
+                          " keys, " + std::to_string(p.pieces_skipped) + " skipped; " +
+                          std::to_string(p.flops_forward) + " FLOPs forward; " + std::to_string(p.bytes) + " bytes");
   }
 
   const AttendCase& given_;

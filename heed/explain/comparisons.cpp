@@ -59,10 +59,11 @@ std::vector<Comparison> build_up(const AttendCase& given) {
   result.push_back(comparison("scores as weights", "Y = (D Dᵀ) D", false,
                               "rows do not sum to 1, so Y grows with the number and the length of the rows of D",
                               scores));
-  result.push_back(comparison("then a softmax", "Y = softmax(D Dᵀ) D", false,
-                              "a weighted mean at last, but the wider the rows, the larger the scores, and the more the "
-                              "softmax leaves to the largest alone",
-                              softmax_of(scores, false)));
+  result.push_back(
+      comparison("then a softmax", "Y = softmax(D Dᵀ) D", false,
+                 "a weighted mean at last, but the wider the rows, the larger the scores, and the more the "
+                 "softmax leaves to the largest alone",
+                 softmax_of(scores, false)));
   result.push_back(comparison("then the division by √d", "Y = softmax(D Dᵀ / √d) D", true,
                               "the scores keep their size whatever the width: attention", matrix_of(given, "weights")));
   return result;
@@ -95,9 +96,12 @@ std::vector<Comparison> three_masks(const AttendCase& given) {
 
 std::vector<Comparison> comparisons_of(const AttendCase& given) {
   switch (given.contrast) {
-    case Contrast::build_up: return build_up(given);
-    case Contrast::three_masks: return three_masks(given);
-    default: return {};
+    case Contrast::build_up:
+      return build_up(given);
+    case Contrast::three_masks:
+      return three_masks(given);
+    default:
+      return {};
   }
 }
 

@@ -109,7 +109,8 @@ AttendCase plain() {
   made.contrast = Contrast::build_up;
   made.notes = {
       "Attention without parameters: y_i is a weighted mean of all rows of D, weighted by how alike they are to row i.",
-      "Queries, keys and values are the same numbers here. W_Q, W_K and W_V are what lets a token ask, answer and speak "
+      "Queries, keys and values are the same numbers here. W_Q, W_K and W_V are what lets a token ask, answer and "
+      "speak "
       "with different ones."};
   return made;
 }
@@ -119,7 +120,8 @@ AttendCase three_masks() {
   made.causal = true;
   made.contrast = Contrast::three_masks;
   made.notes = {
-      "To hide a key, its score must become −∞ before the softmax: e^−∞ is exactly 0, and the other weights grow to fill "
+      "To hide a key, its score must become −∞ before the softmax: e^−∞ is exactly 0, and the other weights grow to "
+      "fill "
       "the row. A score of 0 hides nothing: e^0 is 1.",
       "Hidden weights are exactly 0, not near zero."};
   return made;
@@ -172,8 +174,8 @@ AttendCase two_heads() {
     for (int64_t out = 0; out < kWidth; ++out) {
       for (int64_t in = 0; in < kWidth; ++in) {
         // A head owns columns of W_Q, W_K and W_V, and rows of W_O.
-        to(out, in) = m == 3 ? two_heads_entry(in % kHead, out, in / kHead, m)
-                             : two_heads_entry(in, out % kHead, out / kHead, m);
+        to(out, in) =
+            m == 3 ? two_heads_entry(in % kHead, out, in / kHead, m) : two_heads_entry(in, out % kHead, out / kHead, m);
       }
     }
   }
@@ -212,7 +214,8 @@ AttendCase eight_heads() {
   made.notes = {
       "Eight heads of 128 cost as much as one of 1024: each works on its own part of q, k and v.",
       "W_O lets the heads mix: without it each group of 128 outputs would stay independent (--no-out stops there).",
-      "With --causal the rows stand for \"I\", \"I love\", \"I love pepperoni\" and \"I love pepperoni pizza\". Four image "
+      "With --causal the rows stand for \"I\", \"I love\", \"I love pepperoni\" and \"I love pepperoni pizza\". Four "
+      "image "
       "patches would be treated the same."};
   return made;
 }

@@ -5,9 +5,9 @@
 namespace heed::explain {
 namespace {
 
-constexpr int64_t kMostRows = 8;     // more are shown by the first few and the last
+constexpr int64_t kMostRows = 8;  // more are shown by the first few and the last
 constexpr int64_t kCornerRows = 4;
-constexpr int kMostLabel = 14;    // columns of a label
+constexpr int kMostLabel = 14;  // columns of a label
 constexpr int kIndent = 4;
 constexpr int kGap = 2;
 constexpr int64_t kGapIndex = -1;  // stands for what is left out

@@ -7,8 +7,8 @@
 namespace heed::explain {
 
 struct TextStyle {
-  int width = 100;     // columns
-  bool utf8 = true;    // else "…" and "−∞" are "..." and "-inf", as wide as they come out; the rest the stream rewrites
+  int width = 100;  // columns
+  bool utf8 = true;  // else "…" and "−∞" are "..." and "-inf", as wide as they come out; the rest the stream rewrites
   bool color = false;  // SGR sequences
   int digits = 4;      // behind the point
 };

@@ -26,8 +26,8 @@ struct QueryRange {
 
 // What to record. `weights` asks for weights.grad too, where there is a backward call.
 struct TraceFilter {
-  std::vector<std::string> names{};   // empty: every step
-  std::optional<int64_t> head{};      // a query head, with the key/value head that it reads; every head unless given
+  std::vector<std::string> names{};     // empty: every step
+  std::optional<int64_t> head{};        // a query head, with the key/value head that it reads; every head unless given
   std::optional<QueryRange> queries{};  // every query unless given
 };
 

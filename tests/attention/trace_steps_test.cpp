@@ -130,9 +130,9 @@ TEST(TraceSteps, OffItAllocatesNothing) {
   Workspace workspace;
   layer.options.attention.workspace = &workspace;
   layer.forward();
-  const auto before = test::allocations();
+  const auto before = test::allocation_count();
   layer.forward();
-  EXPECT_EQ(test::allocations(), before);
+  EXPECT_EQ(test::allocation_count(), before);
 }
 
 TEST(TraceSteps, GradientsOfWeightsAreDHeadsTimesVTransposed) {

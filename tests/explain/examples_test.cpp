@@ -68,17 +68,17 @@ TEST(Examples, Cross) {
 }
 
 TEST(Examples, Sigmoid) {
-  expect_steps("sigmoid", example("sigmoid"),
-               {{"weights", {0.4951, 0.5007, 0.5108, 0.4887}},
-                {"out", {-0.0285, -0.0269, 0.0624, -0.0267, -0.0256, 0.0591}}});
+  expect_steps(
+      "sigmoid", example("sigmoid"),
+      {{"weights", {0.4951, 0.5007, 0.5108, 0.4887}}, {"out", {-0.0285, -0.0269, 0.0624, -0.0267, -0.0256, 0.0591}}});
 }
 
 TEST(Examples, SigmoidWithACausalMask) {
   AttendCase given = example("sigmoid");
   given.causal = true;
-  expect_steps("sigmoid, causal", given,
-               {{"weights", {0.4951, 0, 0.5108, 0.4887}},
-                {"out", {0.0193, 0.0122, -0.0337, -0.0267, -0.0256, 0.0591}}});
+  expect_steps(
+      "sigmoid, causal", given,
+      {{"weights", {0.4951, 0, 0.5108, 0.4887}}, {"out", {0.0193, 0.0122, -0.0337, -0.0267, -0.0256, 0.0591}}});
 }
 
 TEST(Examples, Plain) {
@@ -135,9 +135,9 @@ TEST(Examples, TwoHeadsHaveTheShapesOfTheirSteps) {
   const AttendCase given = example("two-heads");
   const Walkthrough walkthrough = attend(given, {});
   const std::vector<std::pair<std::string, std::vector<int64_t>>> shapes = {
-      {"x", {1, 2, 8}},          {"q", {1, 2, 2, 4}},       {"k", {1, 2, 2, 4}},      {"v", {1, 2, 2, 4}},
-      {"scores", {1, 2, 2, 2}},  {"scaled", {1, 2, 2, 2}},  {"masked", {1, 2, 2, 2}}, {"weights", {1, 2, 2, 2}},
-      {"heads", {1, 2, 2, 4}},   {"concat", {1, 2, 8}},     {"out", {1, 2, 8}}};
+      {"x", {1, 2, 8}},         {"q", {1, 2, 2, 4}},      {"k", {1, 2, 2, 4}},      {"v", {1, 2, 2, 4}},
+      {"scores", {1, 2, 2, 2}}, {"scaled", {1, 2, 2, 2}}, {"masked", {1, 2, 2, 2}}, {"weights", {1, 2, 2, 2}},
+      {"heads", {1, 2, 2, 4}},  {"concat", {1, 2, 8}},    {"out", {1, 2, 8}}};
   ASSERT_EQ(walkthrough.steps.size(), shapes.size());
   for (size_t i = 0; i < shapes.size(); ++i) {
     EXPECT_EQ(walkthrough.steps[i].name, shapes[i].first);
