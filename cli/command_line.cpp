@@ -19,6 +19,7 @@ namespace {
 
 // One line each.
 void add_commands(CLI::App& app, Streams streams, std::function<void()>& action) {
+  add_attend(app, streams, action);
   add_bench(app, streams, action);
   add_help(app, streams, action);
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "heed/attention/problem.h"
+#include "heed/attention/trace_steps.h"
 #include "heed/core/error.h"
 #include "heed/ops/matmul.h"
 #include "heed/simd/isa.h"
@@ -280,6 +281,26 @@ void copy_rows(View<const float, 3> from, View<float, 3> to) {
   }
 }
 
+// As forward left them; none with sigmoid.
+RowStates<const float> row_states(const MultiHeadOptions& options, const MultiHeadState& state) {
+  if (options.attention.scores.normaliser == Normaliser::sigmoid) return {};
+  return {state.reference.view<3>(), state.sum.view<3>()};
+}
+
+// The steps of a forward call, in their order. `y` is null without W_O.
+void record_layer(const MultiHeadInputs& in, const MultiHeadOptions& options, const MultiHeadState& state,
+                  View<const float, 3> y) {
+  Trace& trace = *options.trace;
+  trace.record("x", {"B", "Tq", "C"}, in.query);
+  if (!state.fused) trace.record("context", {"B", "Tk", "C'"}, in.key);
+  const View<const float, 3> concat = state.concat.view<3>();
+  const AttentionInputs& attention = state.attention;
+  record_attention(attention, options.attention, row_states(options, state),
+                   heads_of(concat, attention.q.size(2), attention.v.size(3)), trace);
+  trace.record("concat", {"B", "Tq", "H·Dv"}, concat);
+  if (y.data() != nullptr) trace.record("out", {"B", "Tq", "C_out"}, y);
+}
+
 void forward(const MultiHeadInputs& in, const Linears& p, const MultiHeadOptions& options, MultiHeadState& state,
              View<float, 3> y) {
   constexpr const char* kName = "multihead_forward";
@@ -302,8 +323,12 @@ void forward(const MultiHeadInputs& in, const Linears& p, const MultiHeadOptions
   const bool sigmoid = options.attention.scores.normaliser == Normaliser::sigmoid;  // which has no row states
   attention_forward(state.attention, options.attention, heads_of(concat, s.heads, s.d_v),
                     sigmoid ? RowStates<float>{} : rows);
-  if (!p.out.given()) return copy_rows(concat, y);
-  project(concat, p.out, y, workspace);
+  if (p.out.given()) {
+    project(concat, p.out, y, workspace);
+  } else {
+    copy_rows(concat, y);
+  }
+  if (options.trace != nullptr) record_layer(in, options, state, p.out.given() ? y : View<const float, 3>());
 }
 
 // Is it what forward left for these sizes?
@@ -358,11 +383,13 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
     d_concat = made;
   }
   const Projections d_made = projections(state.d_projections, state.fused, s);
-  RowStates<const float> rows{state.reference.view<3>(), state.sum.view<3>()};
-  if (options.attention.scores.normaliser == Normaliser::sigmoid) rows = {};
+  const View<const float, 4> d_heads = heads_of(d_concat, s.heads, s.d_v);
+  const AttentionGradients d_attention{d_made.heads[0], d_made.heads[1], d_made.heads[2], gradients.scores};
   attention_backward(state.attention, options.attention,
-                     {heads_of(concat, s.heads, s.d_v), rows, heads_of(d_concat, s.heads, s.d_v)},
-                     {d_made.heads[0], d_made.heads[1], d_made.heads[2], gradients.scores});
+                     {heads_of(concat, s.heads, s.d_v), row_states(options, state), d_heads}, d_attention);
+  if (options.trace != nullptr) {
+    record_attention_gradients(state.attention, options.attention, d_heads, d_attention, *options.trace);
+  }
 
   const View<float, 3>& d_query = gradients.query;
   const View<float, 3>& d_key = gradients.key;

@@ -13,6 +13,7 @@
 #include "heed/attention/attention.h"
 #include "heed/core/tensor.h"
 #include "heed/ops/packed_matrix.h"
+#include "heed/trace/trace.h"
 
 namespace heed {
 
@@ -51,6 +52,7 @@ struct MultiHeadOptions {
   int64_t heads = 1;
   int64_t kv_heads = 0;        // 0: as many as heads
   AttentionOptions attention;  // its workspace serves the projections too
+  Trace* trace = nullptr;      // records the steps, and of backward the gradients, by name; null: off
 };
 
 // What forward keeps for backward and for looking inside. Its memory is kept from call to call.

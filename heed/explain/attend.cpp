@@ -1,0 +1,169 @@
+#include "heed/explain/attend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "heed/attention/insight.h"
+#include "heed/attention/trace_steps.h"
+#include "heed/explain/attend_checks.h"
+#include "heed/explain/attend_run.h"
+#include "heed/explain/comparisons.h"
+#include "heed/explain/number_text.h"
+
+namespace heed::explain {
+namespace {
+
+// The names asked for, or all; an Error for one that this case does not take.
+std::vector<std::string> wanted_steps(const AttendCase& given, const std::vector<std::string>& asked) {
+  const std::vector<std::string> taken = step_names(given);
+  if (asked.empty()) return taken;
+  for (const std::string& name : asked) {
+    check(std::find(taken.begin(), taken.end(), name) != taken.end(), "attend", "there is no step '", name, "' here");
+  }
+  return asked;
+}
+
+QueryRange shown_rows(const AttendRequest& request, int64_t t_q) {
+  const QueryRange rows = request.rows.value_or(QueryRange{0, t_q});
+  check(rows.begin >= 0 && rows.begin <= rows.end && rows.end <= t_q, "attend", "rows ", rows.begin, " to ", rows.end,
+        " are asked for; there are ", t_q, " queries");
+  return rows;
+}
+
+// The call saw queries `rows` alone; a recording says where they lie among all.
+void place_among_all(Recording& recording, const QueryRange& rows, int64_t t_q) {
+  for (size_t i = 0; i < recording.dims.size(); ++i) {
+    if (recording.dims[i] != "Tq") continue;
+    recording.first[i] += rows.begin;
+    recording.whole[i] = t_q;
+  }
+}
+
+// Which keys the rows shown see, where any is hidden and the matrix of it is shown.
+Tensor visible_of(const AttendRun& run, const std::vector<Recording>& steps) {
+  const auto shown = std::find_if(steps.begin(), steps.end(), [](const Recording& each) {
+    return each.name == "masked" || each.name == "weights";
+  });
+  if (shown == steps.end() || !hides_keys(run.options)) return {};
+  Tensor visible(shown->values.shape());
+  const View<float, 4> to = visible.view<4>();
+  const MaskSizes sizes{run.inputs.q.size(0), run.inputs.q.size(2), run.rows.count(), run.inputs.k.size(1)};
+  for (int64_t b = 0; b < to.size(0); ++b) {
+    for (int64_t h = 0; h < to.size(1); ++h) {
+      for (int64_t i = 0; i < to.size(2); ++i) {
+        for (int64_t k = 0; k < to.size(3); ++k) {
+          to(b, h, i, k) = sees_key(run.options, sizes, {b, shown->first[1] + h, i, k}) ? 1.0F : 0.0F;
+        }
+      }
+    }
+  }
+  return visible;
+}
+
+std::vector<TopKeys> top_keys_of(const AttendRun& run, const AttendRequest& request) {
+  const int64_t batch = run.inputs.q.size(0), heads = run.inputs.q.size(2), rows = run.rows.count();
+  const int64_t k = std::min(request.top_k, run.inputs.k.size(1));
+  Tensor entropy({batch, heads, rows}), largest({batch, heads, rows}), weights({batch, heads, rows, k});
+  std::vector<int64_t> keys(static_cast<size_t>(batch * heads * rows * k));
+  attention_row_insight(run.inputs, run.options, run.states, 0,
+                        {entropy.view<3>(), largest.view<3>(), View<int64_t, 4>(keys.data(), {batch, heads, rows, k}),
+                         weights.view<4>()});
+  std::vector<TopKeys> result;
+  size_t at = 0;
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = 0; i < rows; ++i, ++at) {
+        if (request.head && *request.head != h) continue;
+        TopKeys row{b, h, run.rows.begin + i, entropy.values()[at], largest.values()[at], {}, {}};
+        for (size_t n = at * static_cast<size_t>(k); n < (at + 1) * static_cast<size_t>(k); ++n) {
+          if (keys[n] < 0) break;  // fewer keys are visible
+          row.keys.push_back(keys[n]);
+          row.weights.push_back(weights.values()[n]);
+        }
+        result.push_back(std::move(row));
+      }
+    }
+  }
+  return result;
+}
+
+// attention_plan looks at shapes alone.
+AttentionPlan plan_of(const AttendCase& given, const AttendSizes& s) {
+  const float any = 0.0F;
+  return attention_plan({{&any, {s.batch, s.t_q, s.heads, s.d_k}},
+                         {&any, {s.batch, s.t_k, s.kv_heads, s.d_k}},
+                         {&any, {s.batch, s.t_k, s.kv_heads, s.d_v}}},
+                        options_of(given, {0, s.t_q}));
+}
+
+std::string plus(const Tensor& bias, const char* name) { return bias.count() > 0 ? std::string(" + ") + name : ""; }
+
+}  // namespace
+
+Walkthrough attend(const AttendCase& given, const AttendRequest& request) {
+  Walkthrough result;
+  result.sizes = sizes_of(given);
+  result.rows = shown_rows(request, result.sizes.t_q);
+  Trace trace({wanted_steps(given, request.steps), request.head, {}});
+  const AttendRun run(given, result.rows, &trace);
+  result.steps = std::move(trace.recordings());
+  for (Recording& each : result.steps) place_among_all(each, result.rows, result.sizes.t_q);
+  result.visible = visible_of(run, result.steps);
+  if (request.top_k > 0) result.top_keys = top_keys_of(run, request);
+  result.comparisons = comparisons_of(given);
+  result.checks = checks_of(given, run, request.head);
+  result.plan = plan_of(given, result.sizes);
+  return result;
+}
+
+Tensor attend_output(const AttendCase& given) {
+  const AttendRun run(given, {0, sizes_of(given).t_q}, nullptr);
+  const bool layer = given.layer.given();
+  const View<const float, 4>& heads = run.heads;
+  const int64_t width = heads.size(2) * heads.size(3);
+  Tensor result = run.out.data() != nullptr ? Tensor({heads.size(0), heads.size(1), run.out.size(2)})
+                  : layer                   ? Tensor({heads.size(0), heads.size(1), width})
+                                            : Tensor({heads.size(0), heads.size(1), heads.size(2), heads.size(3)});
+  std::copy_n(run.out.data() != nullptr ? run.out.data() : heads.data(), result.count(), result.values().data());
+  return result;
+}
+
+StepText step_text(const AttendCase& given, const std::string& name) {
+  const Layer& layer = given.layer;
+  const std::string source = given.is_self() ? "x" : "context";
+  if (name == "x") return {0, given.is_self() ? "x, a row for each token" : "x, where the queries come from"};
+  if (name == "context") return {0, "context, where keys and values come from"};
+  if (name == "q" || name == "k" || name == "v") {
+    if (!layer.given()) return {1, name + ", as given"};
+    if (name == "q") return {1, "q = x W_Q" + plus(layer.q_bias, "b_Q")};
+    if (name == "k") return {1, "k = " + source + " W_K" + plus(layer.k_bias, "b_K")};
+    return {1, "v = " + source + " W_V" + plus(layer.v_bias, "b_V")};
+  }
+  if (name == "scores") return {3, "scores = q kᵀ"};
+  if (name == "scaled") {
+    if (given.scale) return {3, "scaled = " + shortest(*given.scale) + " · scores"};
+    return {3, "scaled = scores / √" + std::to_string(sizes_of(given).d_k)};
+  }
+  const std::string cap = given.soft_cap ? shortest(*given.soft_cap) : "";
+  if (name == "capped") return {3, "capped = " + cap + " · tanh(scaled / " + cap + ")"};
+  const std::string before_bias = given.soft_cap ? "capped" : "scaled";
+  const bool alibi = given.alibi_slopes.count() > 0;
+  const bool bias = given.bias.count() > 0;
+  if (name == "biased") {
+    return {3, "biased = " + before_bias + (alibi ? " − slope · |distance|" : "") + (bias ? " + bias" : "")};
+  }
+  const std::string before_mask = alibi || bias ? "biased" : before_bias;
+  if (name == "masked") return {3, "masked = " + before_mask + ", −∞ where a key is hidden"};
+  if (name == "weights") {
+    const bool hides = hides_keys(options_of(given, {0, sizes_of(given).t_q}));
+    const std::string from = hides ? "masked" : before_mask;
+    if (given.sigmoid) return {3, "weights = sigmoid(" + from + "), each for itself"};
+    return {3, "weights = softmax(" + from + ")" + (given.sinks.count() > 0 ? ", the sink in the sum" : "")};
+  }
+  if (name == "heads") return {4, "heads = weights v"};
+  if (name == "concat") return {6, "concat = the heads side by side"};
+  if (name == "out") return {7, "out = concat W_O" + plus(layer.out_bias, "b_O")};
+  fail("step_text", "there is no step '", name, "'");
+}
+
+}  // namespace heed::explain

@@ -1,0 +1,77 @@
+// attend: runs an AttendCase and keeps everything that text, JSON and page show of it. They all render a Walkthrough.
+//
+// Only the queries asked for are computed, standing where they stand among all: a few rows of a long sequence are quick
+// and small, and have the bits they have in the whole.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/explain/attend_case.h"
+
+namespace heed::explain {
+
+// What to look at.
+struct AttendRequest {
+  std::vector<std::string> steps{};  // by name; empty: all
+  std::optional<int64_t> head{};
+  std::optional<QueryRange> rows{};  // queries
+  int64_t top_k = 0;                 // the most attended keys of each row; 0: not asked for
+};
+
+// What a row of weights looks at.
+struct TopKeys {
+  int64_t b = 0, head = 0, row = 0;
+  float entropy = 0.0F;  // nats
+  float largest = 0.0F;  // masked score
+  std::vector<int64_t> keys;
+  std::vector<float> weights;
+};
+
+// Another way to the weights, beside the right one.
+struct Comparison {
+  std::string title;
+  std::string formula;
+  bool right = false;
+  std::string why;
+  Tensor values;  // [rows, columns]
+  std::vector<float> row_sums;
+};
+
+struct AttendChecks {
+  std::optional<double> row_sum_max_err;   // |Σ weights - 1|; none with sigmoid or sinks, or where no row sees a key
+  std::optional<double> ref_max_abs_diff;  // weights, heads and out against double; none where there was no finite row
+  int64_t rows_checked = 0;                // of those shown, over batch and heads
+  int64_t rows_shown = 0;
+  bool from_projections = false;  // the double reference begins at x; else at q, k and v
+  int64_t visible_pairs = 0;      // of the whole
+  int64_t pairs = 0;
+  int64_t rows_without_key = 0;  // of the whole
+  std::string first_row_without_key;
+};
+
+struct Walkthrough {
+  AttendSizes sizes;
+  QueryRange rows;  // those shown
+  std::vector<Recording> steps;
+  Tensor visible;  // [B, heads, rows, Tk] of what is shown, 0 or 1; empty where nothing is hidden
+  std::vector<TopKeys> top_keys;
+  std::vector<Comparison> comparisons;
+  AttendChecks checks;
+  AttentionPlan plan;  // of the whole
+};
+
+Walkthrough attend(const AttendCase& given, const AttendRequest& request);
+
+// heads → [B, Tq, H, Dv], or the layer's out or concat → [B, Tq, C]: all queries, nothing recorded.
+Tensor attend_output(const AttendCase& given);
+
+// Which of the seven steps a name belongs to, and its formula in this case: "scaled = scores / √3".
+struct StepText {
+  int number = 0;
+  std::string formula;
+};
+StepText step_text(const AttendCase& given, const std::string& name);
+
+}  // namespace heed::explain

@@ -1,0 +1,101 @@
+// AttendCase: one attention as `heed attend` shows it: a built-in example, or a user's own tensors, mask and options.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/attention/attention.h"
+#include "heed/attention/multihead.h"
+#include "heed/core/memory.h"
+#include "heed/core/tensor.h"
+#include "heed/trace/trace.h"
+
+namespace heed::explain {
+
+// The projections around attention, as PyTorch has them: [outputs, inputs]. An empty tensor is absent.
+struct Layer {
+  Tensor q, k, v, out;
+  Tensor q_bias, k_bias, v_bias, out_bias;
+
+  bool given() const { return q.count() > 0; }
+  MultiHeadParameters<const float> parameters() const;
+};
+
+// Where the queries stand among the keys. Unstated is right where Tq == Tk alone.
+enum class Align { unstated, top_left, bottom_right };
+
+// True = may see (keep) or true = may not see (block). No values: no such mask.
+struct DenseMask {
+  std::vector<int64_t> shape;  // [Tq,Tk], [B,Tq,Tk] or [B or 1, H or 1, Tq, Tk]
+  AlignedArray<bool> values;
+  bool keep = true;
+};
+
+// keys from `left` before the query to `right` after it.
+struct Window {
+  int64_t left = Mask::kUnlimited;
+  int64_t right = Mask::kUnlimited;
+};
+
+// What an example sets beside the right way.
+enum class Contrast { none, build_up, three_masks };
+
+struct AttendSizes {
+  int64_t batch = 0, t_q = 0, t_k = 0, heads = 0, kv_heads = 0, d_k = 0, d_v = 0;
+
+  MaskSizes mask() const { return {batch, heads, t_q, t_k}; }
+  int64_t group() const { return heads / kv_heads; }
+};
+
+struct AttendCase {
+  std::string name;   // of the example; empty for own tensors
+  std::string title;  // one line
+  std::vector<std::string> notes;
+  std::vector<std::string> query_tokens, key_tokens;  // empty: unknown
+  Contrast contrast = Contrast::none;
+
+  // Either x, perhaps a context, and a layer of `heads` heads …
+  Tensor x;        // [B, Tq, C]
+  Tensor context;  // [B, Tk, C']; empty: keys and values come from x
+  Layer layer;
+  int64_t heads = 1;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  // … or q, k and v.
+  Tensor q;  // [B, Tq, H, Dk]
+  Tensor k;  // [B, Tk, Hkv, Dk]
+  Tensor v;  // [B, Tk, Hkv, Dv]
+
+  bool causal = false;
+  Align align = Align::unstated;
+  std::optional<Window> window;
+  std::vector<int64_t> lengths;  // one an item; empty: every key
+  DenseMask dense;
+
+  std::optional<float> scale;  // 1/√Dk unless given
+  std::optional<float> soft_cap;
+  Tensor alibi_slopes;  // [H]; empty: no ALiBi
+  Tensor bias;          // [B or 1, H or 1, Tq, Tk]; empty: none
+  Tensor sinks;         // [H]; empty: none
+  bool sigmoid = false;
+
+  bool is_self() const { return context.count() == 0; }
+};
+
+// The sizes, from the shapes; the shapes are taken to fit each other.
+AttendSizes sizes_of(const AttendCase& given);
+
+// The scale that is used.
+float scale_of(const AttendCase& given);
+
+// Mask and options of queries `rows` alone, standing where they stand among all. Views point into the case.
+AttentionOptions options_of(const AttendCase& given, const QueryRange& rows);
+
+// "soft cap 30", "ALiBi", …: what is not in the mask.
+std::vector<std::string> option_names(const AttendCase& given);
+
+// The steps this case takes, in their order, by the names they have everywhere.
+std::vector<std::string> step_names(const AttendCase& given);
+
+}  // namespace heed::explain

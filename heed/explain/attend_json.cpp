@@ -1,0 +1,152 @@
+#include "heed/explain/attend_json.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "heed/explain/json_text.h"
+
+namespace heed::explain {
+namespace {
+
+int64_t nonfinite(const Tensor& tensor) {
+  return std::count_if(tensor.values().begin(), tensor.values().end(), [](float each) { return !std::isfinite(each); });
+}
+
+void put_data(JsonText& json, const Tensor& values, bool omit) {
+  if (omit && values.count() > kMostJsonNumbers) {
+    json.key("omitted").value(std::to_string(values.count()) + " numbers");
+  } else {
+    json.key("data").nested(values.values(), values.shape());
+  }
+}
+
+// A weight as row vectors take it, [inputs, outputs]; a bias as it is.
+void put_parameter(JsonText& json, const char* name, const Tensor& parameter) {
+  if (parameter.count() == 0) return;
+  Tensor turned = parameter;
+  if (parameter.rank() == 2) {
+    turned = Tensor({parameter.shape()[1], parameter.shape()[0]});
+    for (int64_t i = 0; i < turned.shape()[0]; ++i) {
+      for (int64_t j = 0; j < turned.shape()[1]; ++j) turned.view<2>()(i, j) = parameter.view<2>()(j, i);
+    }
+  }
+  json.line().begin_object().key("name").value(name).key("shape").list(turned.shape());
+  put_data(json, turned, true);
+  json.end_object();
+}
+
+void put_parameters(JsonText& json, const Layer& layer) {
+  json.line().key("parameters").begin_array();
+  put_parameter(json, "W_Q", layer.q);
+  put_parameter(json, "W_K", layer.k);
+  put_parameter(json, "W_V", layer.v);
+  put_parameter(json, "W_O", layer.out);
+  put_parameter(json, "b_Q", layer.q_bias);
+  put_parameter(json, "b_K", layer.k_bias);
+  put_parameter(json, "b_V", layer.v_bias);
+  put_parameter(json, "b_O", layer.out_bias);
+  json.end_array();
+}
+
+void put_sizes(JsonText& json, const AttendCase& given, const AttendSizes& s) {
+  json.line().key("sizes").begin_object();
+  json.key("batch").value(s.batch).key("queries").value(s.t_q).key("keys").value(s.t_k);
+  json.key("heads").value(s.heads).key("kv_heads").value(s.kv_heads).key("d_k").value(s.d_k).key("d_v").value(s.d_v);
+  if (given.layer.given()) {
+    json.key("width_x").value(given.layer.q.shape()[1]).key("width_context").value(given.layer.k.shape()[1]);
+    const bool out = given.layer.out.count() > 0;
+    json.key("width_out").value(out ? given.layer.out.shape()[0] : s.heads * s.d_v);
+  }
+  json.end_object();
+}
+
+void put_tokens(JsonText& json, const AttendCase& given) {
+  if (given.query_tokens.empty() && given.key_tokens.empty()) return;
+  json.line().key("tokens").begin_object();
+  json.key("query").list(given.query_tokens).key("key").list(given.key_tokens).end_object();
+}
+
+void put_recording(JsonText& json, const Recording& step, bool omit) {
+  json.key("dims").list(step.dims).key("shape").list(step.values.shape());
+  json.key("first").list(step.first).key("of").list(step.whole);
+  put_data(json, step.values, omit);
+  json.key("nonfinite").value(nonfinite(step.values));
+}
+
+void put_steps(JsonText& json, const AttendCase& given, const AttendRequest& request, const Walkthrough& all) {
+  json.line().key("steps").begin_array();
+  for (const Recording& step : all.steps) {
+    const StepText text = step_text(given, step.name);
+    const bool named = std::find(request.steps.begin(), request.steps.end(), step.name) != request.steps.end();
+    json.line().begin_object().key("n").value(text.number).key("name").value(step.name);
+    json.key("formula").value(text.formula);
+    put_recording(json, step, text.number <= 1 && !named);
+    json.end_object();
+  }
+  json.end_array();
+  if (all.visible.count() > 0) json.line().key("visible").nested_integers(all.visible.values(), all.visible.shape());
+}
+
+void put_top_keys(JsonText& json, const std::vector<TopKeys>& rows) {
+  json.line().key("top_keys").begin_array();
+  for (const TopKeys& row : rows) {
+    json.line().begin_object().key("b").value(row.b).key("head").value(row.head).key("row").value(row.row);
+    json.key("entropy").value(row.entropy).key("largest").value(row.largest);
+    json.key("keys").list(row.keys).key("weights").list(row.weights).end_object();
+  }
+  json.end_array();
+}
+
+void put_comparisons(JsonText& json, const std::vector<Comparison>& comparisons) {
+  json.line().key("comparisons").begin_array();
+  for (const Comparison& each : comparisons) {
+    json.line().begin_object().key("title").value(each.title).key("formula").value(each.formula);
+    json.key("right").value(each.right).key("why").value(each.why).key("shape").list(each.values.shape());
+    json.key("data").nested(each.values.values(), each.values.shape());
+    json.key("row_sums").list(each.row_sums).end_object();
+  }
+  json.end_array();
+}
+
+void put_checks(JsonText& json, const AttendChecks& checks) {
+  json.line().key("checks").begin_object();
+  if (checks.row_sum_max_err) json.key("row_sum_max_err").value(*checks.row_sum_max_err);
+  if (checks.ref_max_abs_diff) json.key("ref_max_abs_diff").value(*checks.ref_max_abs_diff);
+  json.key("rows_checked").value(checks.rows_checked).key("rows_shown").value(checks.rows_shown);
+  json.key("visible_pairs").value(checks.visible_pairs).key("pairs").value(checks.pairs);
+  json.key("rows_without_key").value(checks.rows_without_key).end_object();
+}
+
+void put_plan(JsonText& json, const AttentionPlan& plan) {
+  json.line().key("plan").begin_object().key("isa").value(plan.isa).key("mask").value(plan.mask);
+  json.key("piece_keys").value(plan.piece_keys).key("pieces").value(plan.pieces);
+  json.key("pieces_skipped").value(plan.pieces_skipped).key("visible_pairs").value(plan.visible_pairs);
+  json.key("flops_forward").value(plan.flops_forward).key("flops_backward").value(plan.flops_backward);
+  json.key("bytes").value(plan.bytes).key("workspace_bytes").value(plan.workspace_bytes).end_object();
+}
+
+}  // namespace
+
+std::string attend_json(const AttendCase& given, const AttendRequest& request, const Walkthrough& all) {
+  JsonText json;
+  json.begin_object().key("schema").value("heed/attend@1");
+  json.line().key("title").value(given.title);
+  if (!given.name.empty()) json.line().key("example").value(given.name);
+  json.line().key("notes").list(given.notes);
+  put_sizes(json, given, all.sizes);
+  json.line().key("scale").value(scale_of(given)).key("mask").value(all.plan.mask);
+  json.key("normalizer").value(given.sigmoid ? "sigmoid" : "softmax");
+  const std::vector<std::string> options = option_names(given);
+  if (!options.empty()) json.key("options").list(options);
+  put_tokens(json, given);
+  if (given.layer.given()) put_parameters(json, given.layer);
+  put_steps(json, given, request, all);
+  if (request.top_k > 0) put_top_keys(json, all.top_keys);
+  if (!all.comparisons.empty()) put_comparisons(json, all.comparisons);
+  put_checks(json, all.checks);
+  put_plan(json, all.plan);
+  json.end_object();
+  return json.text() + "\n";
+}
+
+}  // namespace heed::explain

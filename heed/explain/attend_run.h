@@ -1,0 +1,30 @@
+// The forward call behind a walkthrough: the queries shown, the states that looking inside needs. Internal to explain.
+#pragma once
+
+#include "heed/explain/attend_case.h"
+
+namespace heed::explain {
+
+// What attention was given and what came of it, for `rows` of the queries. Views point into the run and the case.
+struct AttendRun {
+  QueryRange rows;
+  AttentionInputs inputs;  // q of `rows`; k and v whole
+  AttentionOptions options;
+  RowStates<const float> states;  // none with sigmoid
+  View<const float, 4> heads;     // [B, rows, H, Dv]
+  View<const float, 3> out;       // [B, rows, C_out]; null without W_O
+
+  AttendRun(const AttendCase& given, const QueryRange& rows, Trace* trace);
+  AttendRun(const AttendRun&) = delete;
+  AttendRun& operator=(const AttendRun&) = delete;
+
+ private:
+  void run_layer(const AttendCase& given, Trace* trace);
+  void run_heads(const AttendCase& given, Trace* trace);
+
+  Tensor x_, heads_, reference_, sum_, out_;
+  MultiHeadState state_;
+  Workspace workspace_;
+};
+
+}  // namespace heed::explain

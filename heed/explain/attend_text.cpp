@@ -1,0 +1,273 @@
+#include "heed/explain/attend_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "heed/explain/matrix_text.h"
+#include "heed/explain/number_text.h"
+
+namespace heed::explain {
+namespace {
+
+constexpr int64_t kMostMatrices = 4;  // of a step; more are shown by the first and the last
+
+std::string counted(int64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+std::string joined(const std::vector<std::string>& parts, const std::string& between) {
+  std::string text;
+  for (const std::string& each : parts) text += text.empty() ? each : between + each;
+  return text;
+}
+
+// "1.2e-07"
+std::string small(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1e", value);
+  return value == 0.0 ? "0" : text.data();
+}
+
+class Renderer {
+ public:
+  Renderer(const AttendCase& given, const AttendRequest& request, const Walkthrough& all, const TextStyle& style)
+      : given_(given), request_(request), all_(all), style_(style) {}
+
+  std::string text() {
+    put_title();
+    for (const Recording& step : all_.steps) put_step(step);
+    for (const Comparison& each : all_.comparisons) put_comparison(each);
+    put_top_keys();
+    put_checks();
+    return std::move(text_);
+  }
+
+ private:
+  void put_wrapped(const std::string& text, const std::string& first, int indent) {
+    text_ += wrapped(text, first, indent, style_);
+  }
+
+  void put_title() {
+    const AttendSizes& s = all_.sizes;
+    text_ += bold(given_.title, style_) + "\n";
+    std::vector<std::string> parts;
+    if (s.batch != 1) parts.push_back(counted(s.batch, "item", "items"));
+    parts.push_back(counted(s.t_q, "query", "queries"));
+    parts.push_back(counted(s.t_k, "key", "keys"));
+    parts.push_back(counted(s.heads, "head", "heads"));
+    if (s.kv_heads != s.heads) parts.push_back(counted(s.kv_heads, "key/value head", "key/value heads"));
+    parts.push_back("d_k " + std::to_string(s.d_k));
+    parts.push_back("d_v " + std::to_string(s.d_v));
+    parts.push_back("scale " + shortest(scale_of(given_)) + (given_.scale ? "" : " = 1/√" + std::to_string(s.d_k)));
+    parts.push_back("mask " + all_.plan.mask);
+    if (given_.sigmoid) parts.emplace_back("sigmoid");
+    for (const std::string& option : option_names(given_)) parts.push_back(option);
+    put_wrapped(joined(parts, " · "), "  ", 2);
+    for (const std::string& note : given_.notes) put_wrapped(note, "  * ", 4);
+    shown_number_ = -1;
+  }
+
+  // "[B, Tq, H, Dk] = [1, 2, 1, 4]", and which part of it is shown.
+  std::string shape_text(const Recording& step) const {
+    std::string text = "[" + joined(step.dims, ", ") + "] = " + to_text(step.whole);
+    for (size_t i = 0; i < step.dims.size(); ++i) {
+      const int64_t first = step.first[i], count = step.values.shape()[i];
+      if (count == step.whole[i]) continue;
+      const bool head = step.dims[i] == "H" || step.dims[i] == "Hkv";
+      text += head ? ", head " + std::to_string(first)
+                   : ", rows " + std::to_string(first) + ":" + std::to_string(first + count);
+    }
+    return text;
+  }
+
+  void put_heading(int number, const std::string& formula, const std::string& shape) {
+    std::string heading = number == shown_number_ ? " " : std::to_string(number);
+    shown_number_ = number;
+    heading.append("  ").append(formula);
+    text_.append("\n").append(bold(heading, style_)).append("   ").append(shape).append("\n");
+  }
+
+  // Steps 2 and 5 move heads about and have no numbers of their own.
+  void put_moves_before(int number) {
+    const AttendSizes& s = all_.sizes;
+    if (s.heads == 1 || !request_.steps.empty()) return;
+    const auto shape = [](int64_t a, int64_t b, int64_t c) { return to_text(std::array<int64_t, 3>{a, b, c}); };
+    if (number >= 3 && shown_number_ < 2) {
+      put_heading(2, "heads first, each on its own",
+                  "q " + shape(s.heads, s.t_q, s.d_k) + ", k " + shape(s.kv_heads, s.t_k, s.d_k) + ", v " +
+                      shape(s.kv_heads, s.t_k, s.d_v));
+    }
+    if (number >= 6 && shown_number_ < 5) {
+      put_heading(5, "tokens first again", shape(s.t_q, s.heads, s.d_v));
+    }
+  }
+
+  void put_step(const Recording& step) {
+    const StepText about = step_text(given_, step.name);
+    put_moves_before(about.number);
+    put_heading(about.number, about.formula, shape_text(step));
+    put_matrices(step);
+    if (about.number == 0 && request_.steps.empty()) {
+      const bool last = step.name == "context" || given_.is_self();
+      if (last) put_parameters();
+    }
+  }
+
+  void put_parameters() {
+    const Layer& layer = given_.layer;
+    const std::pair<const char*, const Tensor*> weights[] = {
+        {"W_Q", &layer.q}, {"W_K", &layer.k}, {"W_V", &layer.v}, {"W_O", &layer.out}};
+    const std::pair<const char*, const Tensor*> biases[] = {
+        {"b_Q", &layer.q_bias}, {"b_K", &layer.k_bias}, {"b_V", &layer.v_bias}, {"b_O", &layer.out_bias}};
+    for (const auto& [name, weight] : weights) {
+      if (weight->count() == 0) continue;
+      const View<const float, 2> turned = weight->view<2>().transposed();
+      text_ += "\n   " + bold(name, style_) + "   [inputs, outputs] = " + to_text(turned.shape()) + "\n";
+      text_ += matrix_text({turned}, style_);
+    }
+    for (const auto& [name, bias] : biases) {
+      if (bias->count() == 0) continue;
+      text_ += "\n   " + bold(name, style_) + "   " + to_text(bias->shape()) + "\n";
+      text_ += matrix_text({View<const float, 2>(bias->values().data(), {1, bias->count()})}, style_);
+    }
+  }
+
+  // The rows of a matrix of a step are its tokens; the other dimensions but the last count matrices.
+  void put_matrices(const Recording& step) {
+    const std::vector<int64_t>& shape = step.values.shape();
+    const size_t rank = shape.size();
+    const bool by_token = rank == 4 && step.dims[1][0] == 'T';  // [B, T, H, D]
+    const int64_t batch = shape[0];
+    const int64_t heads = rank < 4 ? 1 : by_token ? shape[2] : shape[1];
+    const int64_t first_head = rank < 4 ? 0 : by_token ? step.first[2] : step.first[1];
+    const int64_t rows = by_token || rank == 3 ? shape[1] : shape[2];
+    const int64_t columns = shape[rank - 1];
+    const int64_t count = batch * heads;
+    for (int64_t n = 0; n < count; ++n) {
+      if (count > kMostMatrices && n == 1) {
+        text_ += "    " + left_out(style_) + " " + std::to_string(count - 2) + " more\n";
+        n = count - 1;
+      }
+      const int64_t b = n / heads, h = n % heads;
+      std::vector<std::string> caption;
+      if (batch > 1) caption.push_back("item " + std::to_string(b));
+      if (rank == 4 && (by_token ? step.whole[2] : step.whole[1]) > 1) {
+        caption.push_back("head " + std::to_string(first_head + h));
+      }
+      if (!caption.empty()) text_ += "  " + joined(caption, ", ") + "\n";
+      const float* data = step.values.values().data();
+      const int64_t row_step = by_token ? heads * columns : columns;
+      const int64_t offset = by_token ? b * rows * heads * columns + h * columns : n * rows * columns;
+      put_matrix(step, {data + offset, {rows, columns}, {row_step, 1}}, {b, h});
+    }
+  }
+
+  void put_matrix(const Recording& step, const View<const float, 2>& values, const std::array<int64_t, 2>& place) {
+    const bool scores = step.dims.size() == 4 && step.dims[3] == "Tk";
+    MatrixText matrix{values};
+    const bool of_queries = scores || step.dims[1] == "Tq";
+    const auto& labels = of_queries ? given_.query_tokens : given_.key_tokens;
+    const int64_t first = scores ? step.first[2] : step.first[1];
+    matrix.first_row = first;
+    if (!labels.empty()) matrix.row_labels = {labels.begin() + first, labels.begin() + first + values.size(0)};
+    if (scores) {
+      matrix.column_labels = given_.key_tokens;
+      matrix.number_columns = true;
+      matrix.sums = step.name == "weights" && !given_.sigmoid;
+      if (all_.visible.count() > 0 && step.values.shape() == all_.visible.shape()) {
+        matrix.visible = all_.visible.view<4>()[place[0]][place[1]];
+      }
+    }
+    text_ += matrix_text(matrix, style_);
+  }
+
+  void put_comparison(const Comparison& each) {
+    text_ += "\n   " + bold(each.title, style_) + (each.right ? "" : "   (not attention)") + "\n";
+    put_wrapped(each.formula, "    ", 4);
+    MatrixText matrix{each.values.view<2>()};
+    const bool tokens = static_cast<int64_t>(given_.query_tokens.size()) == each.values.shape()[0];
+    if (tokens) matrix.row_labels = matrix.column_labels = given_.query_tokens;
+    matrix.number_columns = true;
+    matrix.sums = true;
+    text_ += matrix_text(matrix, style_);
+    put_wrapped(each.why, "    ", 4);
+  }
+
+  void put_top_keys() {
+    if (request_.top_k == 0) return;
+    text_ += "\n   " + bold("top keys", style_) + "   each row's keys of the largest weights\n";
+    for (const TopKeys& row : all_.top_keys) {
+      std::vector<std::string> where;
+      if (all_.sizes.batch > 1) where.push_back("item " + std::to_string(row.b));
+      if (all_.sizes.heads > 1) where.push_back("head " + std::to_string(row.head));
+      where.push_back(label(given_.query_tokens, row.row, "row "));
+      std::vector<std::string> keys;
+      for (size_t n = 0; n < row.keys.size(); ++n) {
+        keys.push_back(label(given_.key_tokens, row.keys[n], "") + " " + number_text(row.weights[n], style_));
+      }
+      if (keys.empty()) keys.emplace_back("no visible key");
+      put_wrapped(joined(where, ", ") + ":  " + joined(keys, ",  ") + "   (entropy " +
+                      number_text(row.entropy, style_) + ", largest score " + number_text(row.largest, style_) + ")",
+                  "    ", 6);
+    }
+  }
+
+  static std::string label(const std::vector<std::string>& tokens, int64_t at, const std::string& before) {
+    return tokens.empty() ? before + std::to_string(at) : tokens[static_cast<size_t>(at)];
+  }
+
+  void put_check(const std::string& name, const std::string& text) {
+    std::string first = "  " + name;
+    first.resize(22, ' ');
+    put_wrapped(text, first, 22);
+  }
+
+  void put_checks() {
+    const AttendChecks& c = all_.checks;
+    text_ += "\n" + bold("checks", style_) + "\n";
+    if (c.row_sum_max_err) {
+      put_check("row sums", "1 within " + small(*c.row_sum_max_err));
+    } else if (given_.sigmoid) {
+      put_check("row sums", "none to check: with sigmoid each weight stands for itself");
+    } else if (given_.sinks.count() > 0) {
+      put_check("row sums", "below 1 by what the sink takes");
+    }
+    if (c.ref_max_abs_diff) {
+      std::string text = "weights, heads" +
+                         std::string(given_.layer.out.count() > 0 && c.from_projections ? ", out" : "") + " within " +
+                         small(*c.ref_max_abs_diff);
+      if (c.rows_checked < c.rows_shown) {
+        text += ", on " + std::to_string(c.rows_checked) + " of " + std::to_string(c.rows_shown) + " rows";
+      }
+      if (given_.layer.given() && !c.from_projections) text += ", from q, k and v on";
+      put_check("float64 reference", text);
+    }
+    put_check("visible pairs", std::to_string(c.visible_pairs) + " of " + std::to_string(c.pairs));
+    if (c.rows_without_key > 0) {
+      put_check("rows without a key", std::to_string(c.rows_without_key) + ", the first is " + c.first_row_without_key +
+                                          ": weights and output 0");
+    }
+    const AttentionPlan& p = all_.plan;
+    put_check("plan", p.isa + "; " + counted(p.pieces, "piece", "pieces") + " of " + std::to_string(p.piece_keys) +
+                          " keys, " + std::to_string(p.pieces_skipped) + " skipped; " +
+                          std::to_string(p.flops_forward) + " FLOPs forward; " + std::to_string(p.bytes) + " bytes");
+  }
+
+  const AttendCase& given_;
+  const AttendRequest& request_;
+  const Walkthrough& all_;
+  const TextStyle& style_;
+  std::string text_;
+  int shown_number_ = -1;
+};
+
+}  // namespace
+
+std::string attend_text(const AttendCase& given, const AttendRequest& request, const Walkthrough& walkthrough,
+                        const TextStyle& style) {
+  return Renderer(given, request, walkthrough, style).text();
+}
+
+}  // namespace heed::explain

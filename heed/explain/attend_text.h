@@ -1,0 +1,14 @@
+// A walkthrough as text: for each step its formula, this run's shapes and numbers; then the checks.
+#pragma once
+
+#include <string>
+
+#include "heed/explain/attend.h"
+#include "heed/explain/text_style.h"
+
+namespace heed::explain {
+
+std::string attend_text(const AttendCase& given, const AttendRequest& request, const Walkthrough& walkthrough,
+                        const TextStyle& style);
+
+}  // namespace heed::explain

@@ -1,0 +1,93 @@
+// Trace: recordings of the steps of attention under their names, as heed/attention/README.md has them.
+//
+//     Trace trace({{"scores", "weights"}, 0, QueryRange{100, 140}});   // these steps of head 0, 40 queries
+//     options.trace = &trace;                                          // null = off
+//
+// The filter is applied before anything is computed, so a long sequence never becomes a T×T matrix unasked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/core/tensor.h"
+
+namespace heed {
+
+// Queries begin … end-1.
+struct QueryRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  int64_t count() const { return end - begin; }
+};
+
+// What to record. `weights` asks for weights.grad too, where there is a backward call.
+struct TraceFilter {
+  std::vector<std::string> names{};     // empty: every step
+  std::optional<int64_t> head{};        // a query head, with the key/value head that it reads; every head unless given
+  std::optional<QueryRange> queries{};  // every query unless given
+};
+
+// A part of one step's tensor.
+struct Recording {
+  std::string name;
+  std::vector<std::string> dims;  // what each dimension counts: "B", "Tq", "Tk", "H", "Hkv", …
+  std::vector<int64_t> whole;     // shape of the whole tensor
+  std::vector<int64_t> first;     // where the recorded part begins
+  Tensor values;                  // the recorded part
+};
+
+class Trace {
+ public:
+  Trace() = default;
+  explicit Trace(TraceFilter filter) : filter_(std::move(filter)) {}
+
+  const TraceFilter& filter() const { return filter_; }
+  bool wants(std::string_view name) const;
+
+  // Adds a recording of the part that the filter lets through, zeros, for the caller to fill. The filter's queries
+  // narrow the dimension "Tq", its head the dimension "H", and "Hkv" where `group` query heads share a head. An Error
+  // where the filter asks for queries or a head that are not there.
+  Recording& add(std::string name, std::vector<std::string> dims, std::vector<int64_t> whole, int64_t group = 1);
+
+  // The same, filled from the whole tensor.
+  template <int N>
+  void record(std::string name, std::vector<std::string> dims, View<const float, N> whole, int64_t group = 1) {
+    if (!wants(name)) return;
+    const Shape<N>& shape = whole.shape();
+    Recording& made = add(std::move(name), std::move(dims), {shape.begin(), shape.end()}, group);
+    for (int i = 0; i < N; ++i) {
+      const auto at = static_cast<size_t>(i);
+      whole = whole.slice(i, made.first[at], made.values.shape()[at]);
+    }
+    float* to = made.values.values().data();
+    copy_values(whole, to);
+  }
+
+  // The recording of that name, or null.
+  const Recording* find(std::string_view name) const;
+
+  const std::vector<Recording>& recordings() const { return recordings_; }
+  std::vector<Recording>& recordings() { return recordings_; }
+
+ private:
+  // Row-major; `to` moves on.
+  template <int N>
+  static void copy_values(const View<const float, N>& from, float*& to) {
+    for (int64_t i = 0; i < from.size(0); ++i) {
+      if constexpr (N == 1) {
+        *to++ = from(i);
+      } else {
+        copy_values<N - 1>(from[i], to);
+      }
+    }
+  }
+
+  TraceFilter filter_;
+  std::vector<Recording> recordings_;
+};
+
+}  // namespace heed
