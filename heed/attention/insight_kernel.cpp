@@ -32,10 +32,10 @@ HWY_INLINE void for_each_panel(InsightPanel& panel, const QueryBlock& block, Vis
 void convert_piece(const InsightPanel& panel, AttentionStep step) {
   for (int c = 0; c < panel.vectors(); ++c) {
     if (step == AttentionStep::weights) {
-      panel.for_each_weight(c, [&](int64_t, auto visible, const InsightPanel::Weight& weight, float* at)
+      panel.for_each_weight(c, [&](int64_t, auto visible, const Weight& weight, float* at)
                                    HWY_ATTR { hn::StoreU(hn::IfThenElseZero(visible, weight.value), kFloats, at); });
     } else if (step == AttentionStep::dropped) {
-      panel.for_each_weight(c, [&](int64_t key, auto visible, const InsightPanel::Weight& weight, float* at) HWY_ATTR {
+      panel.for_each_weight(c, [&](int64_t key, auto visible, const Weight& weight, float* at) HWY_ATTR {
         const Vector dropped = hn::Mul(weight.value, panel.dropout_factor(key, c));
         hn::StoreU(hn::IfThenElseZero(visible, dropped), kFloats, at);
       });
@@ -134,7 +134,7 @@ class RowSums {
   // The sink's term of the entropy. Where no key was seen the sink has all the weight.
   void add_sink(const InsightPanel& panel, Vector sink) {
     for (int c = 0; c < panel.vectors(); ++c) {
-      const InsightPanel::Weight weight = panel.weight(sink, c);
+      const Weight weight = panel.weight(sink, c);
       const Vector term = hn::Mul(weight.value, weight.log2);
       const auto counts = hn::Ne(weight.value, hn::Zero(kFloats));
       const auto alone = hn::Eq(hn::LoadU(kFloats, largest_ + c * kLanes), hn::Set(kFloats, -kInfinity));
@@ -169,7 +169,7 @@ class RowSums {
   // -Σ w log2 w: no term is below 0, so nothing cancels. Where w is 0, so is the term.
   void add_entropy(const InsightPanel& panel, int c) {
     Vector sum = hn::Zero(kFloats);
-    panel.for_each_weight(c, [&](int64_t, auto visible, const InsightPanel::Weight& weight, const float*) HWY_ATTR {
+    panel.for_each_weight(c, [&](int64_t, auto visible, const Weight& weight, const float*) HWY_ATTR {
       const auto counts = hn::AndNot(hn::Eq(weight.value, hn::Zero(kFloats)), visible);
       sum = hn::Add(sum, hn::IfThenElseZero(counts, hn::Mul(weight.value, weight.log2)));
     });
@@ -284,7 +284,7 @@ void add_weights(InsightPanel& panel, int64_t begin, int64_t end, float* sums) {
   for (int64_t first = begin; first < end; first += kPieceKeys) {
     if (!panel.visit(first, std::min(kPieceKeys, end - first))) continue;
     for (int c = 0; c < panel.vectors(); ++c) {
-      panel.for_each_weight(c, [&](int64_t key, auto visible, const InsightPanel::Weight& weight, float*) HWY_ATTR {
+      panel.for_each_weight(c, [&](int64_t key, auto visible, const Weight& weight, float*) HWY_ATTR {
         float* sum = sums + (first - begin + key) * kLanes;
         hn::Store(hn::Add(hn::Load(kFloats, sum), hn::IfThenElseZero(visible, weight.value)), kFloats, sum);
       });

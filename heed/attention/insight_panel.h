@@ -3,13 +3,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 
 #include "heed/attention/insight_kernel.h"
+#include "heed/attention/insight_weights.h"
 #include "heed/attention/score_passes.h"
 #include "heed/attention/tile_mask.h"
 #include "heed/core/memory.h"
-#include "heed/simd/math.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -21,7 +20,7 @@ class InsightPanel {
   static constexpr int64_t kWidth = int64_t{kVectors} * kLanes;  // queries, and the row length of the buffers
 
   static int64_t scratch_floats(int64_t d_k) {
-    return (d_k + kPieceKeys + 6) * kWidth + TileMask<kVectors>::kScratch + 8 * kLanes;
+    return (d_k + kPieceKeys + 2) * kWidth + RowWeights::kScratch + TileMask<kVectors>::kScratch + 8 * kLanes;
   }
 
   // Takes scratch_floats from `scratch` and moves it on.
@@ -34,11 +33,8 @@ class InsightPanel {
     };
     q_ = take(d_k_ * kWidth);
     scores_ = take(kPieceKeys * kWidth);
-    reference_ = take(kWidth);
-    sum_ = take(kWidth);
-    log_sum_ = take(kWidth);
-    log_sum_rest_ = take(kWidth);
     dropout_ = reinterpret_cast<uint32_t*>(take(2 * kWidth));
+    weights_.set_scratch(take(RowWeights::kScratch));
     mask_.set_scratch(take(TileMask<kVectors>::kScratch));
   }
 
@@ -104,26 +100,22 @@ class InsightPanel {
     packed_ = true;
     const Dropout* dropout = job_.scores.dropout;
     if (dropout != nullptr) set_dropout_words(*dropout, block_.b, block_.head, q_begin_, kWidth, dropout_);
-    load_states();
+    weights_.load(job_.rows, block_, q_begin_, rows_);
   }
 
-  // 2^(score - reference) / sum by forward's exp2, so that a row sums to 1. The rounding error of the difference, which
-  // would cost small weights of rows with a large reference more than 4 ulp, is put back. And log2 of the weight, to
-  // less than an ulp of the score.
-  struct Weight {
-    Vector value;
-    Vector log2;
-  };
+  // Of vector c.
   HWY_INLINE Weight weight(Vector score, int c) const {
-    return job_.scores.on_tiles ? weight_with<true>(score, c) : weight_with<false>(score, c);
+    return job_.scores.on_tiles ? weights_.weight<true>(job_.scores, score, c)
+                                : weights_.weight<false>(job_.scores, score, c);
   }
 
   // visit(key, visible, weight, at), else as for_each_key.
   template <class Visit>
   HWY_INLINE void for_each_weight(int c, Visit visit) const {
     const auto for_each = [&]<bool options>() HWY_ATTR {
-      for_each_key(c, [&](int64_t key, auto visible, float* at)
-                          HWY_ATTR { visit(key, visible, weight_with<options>(hn::LoadU(kFloats, at), c), at); });
+      for_each_key(c, [&](int64_t key, auto visible, float* at) HWY_ATTR {
+        visit(key, visible, weights_.weight<options>(job_.scores, hn::LoadU(kFloats, at), c), at);
+      });
     };
     job_.scores.on_tiles ? for_each.template operator()<true>() : for_each.template operator()<false>();
   }
@@ -144,21 +136,6 @@ class InsightPanel {
     mask_.prepare(
         ranges_, vectors_, begin, keys,
         {job_.mask, block_.b, block_.head, q_begin_, rows_, block_.segment.k_begin, bias, job_.scores.bias.stride(2)});
-  }
-
-  template <bool options>
-  HWY_INLINE Weight weight_with(Vector score, int c) const {
-    if (options && job_.scores.sigmoid) return {weight_of(job_.scores, score), hn::Zero(kFloats)};
-    const Vector reference = hn::LoadU(kFloats, reference_ + c * kLanes);
-    const Vector difference = hn::Sub(score, reference);
-    const Vector back = hn::Sub(difference, score);
-    const Vector lost = hn::Sub(hn::Sub(score, hn::Sub(difference, back)), hn::Add(reference, back));
-    const Vector error = hn::IfThenElseZero(hn::Eq(lost, lost), lost);  // NaN where a score is infinite
-    const Vector power = options ? weight_of(job_.scores, difference) : exp2(difference);
-    const Vector exact = hn::MulAdd(hn::Mul(error, hn::Set(kFloats, 0.693147181F)), power, power);
-    const Vector rest = hn::Sub(error, hn::LoadU(kFloats, log_sum_rest_ + c * kLanes));
-    const Vector log2 = hn::Add(hn::Sub(difference, hn::LoadU(kFloats, log_sum_ + c * kLanes)), rest);
-    return {hn::Div(exact, hn::LoadU(kFloats, sum_ + c * kLanes)), log2};
   }
 
   // The passes of forward, with its bits; where -∞ in the bias hides keys, the mask knows afterwards.
@@ -185,21 +162,6 @@ class InsightPanel {
     });
   }
 
-  void load_states() {
-    for (float* lanes : {reference_, log_sum_, log_sum_rest_}) std::fill_n(lanes, kWidth, 0.0F);
-    std::fill_n(sum_, kWidth, 1.0F);
-    if (job_.rows.sum.data() == nullptr) return;
-    for (int64_t i = 0; i < rows_; ++i) {
-      const float sum = job_.rows.sum(block_.b, block_.head, q_begin_ + i);
-      if (sum == 0.0F) continue;
-      reference_[i] = job_.rows.reference(block_.b, block_.head, q_begin_ + i);
-      sum_[i] = sum;
-      const double log2_sum = std::log2(static_cast<double>(sum));
-      log_sum_[i] = static_cast<float>(log2_sum);
-      log_sum_rest_[i] = static_cast<float>(log2_sum - static_cast<double>(log_sum_[i]));
-    }
-  }
-
   const InsightJob& job_;
   const QueryBlock& block_;
   const int64_t d_k_;
@@ -210,12 +172,9 @@ class InsightPanel {
   bool packed_ = false;
   PanelRanges<kVectors> ranges_;
   TileMask<kVectors> mask_;
-  float* q_;          // [Dk][kWidth], scaled
-  float* scores_;     // [kPieceKeys][kWidth]
-  float* reference_;  // [kWidth]
-  float* sum_;        // [kWidth]; 1 where no key is visible, and in padding
-  float* log_sum_;    // [kWidth]: log2 of the sum, in two parts
-  float* log_sum_rest_;
+  RowWeights weights_;
+  float* q_;           // [Dk][kWidth], scaled
+  float* scores_;      // [kPieceKeys][kWidth]
   uint32_t* dropout_;  // [2][kWidth], with dropout
 };
 
