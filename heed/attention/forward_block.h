@@ -64,7 +64,6 @@ class ForwardBlock {
  private:
   void prefetch(const QueryBlock& next);
   void pack_queries();
-  void set_dropout(const QueryPanel& panel) const;
   void visit_pieces(ForwardMode mode);
   KeyPiece load_piece(int64_t begin, int64_t keys);
   KeyPiece load_page(int64_t begin, int64_t keys);
@@ -79,7 +78,6 @@ class ForwardBlock {
   void store_scores(const QueryPanel& panel, const KeyPiece& piece);
   void prefetch_bias(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run, int64_t first,
                      int64_t keys) const;
-  bool add_bias(const QueryPanel& panel, int c, int64_t key, const ScoreTile& tile) const;
   bool find_references(QueryPanel& panel);
   template <int C>
   void find_largest(const KeyRun& run);

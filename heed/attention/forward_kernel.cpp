@@ -101,7 +101,9 @@ void ForwardBlock::pack_queries() {
       rows_to_lanes(&q(block_.b, panel.q_begin + first, head_, 0), q.stride(1),
                     std::min<int64_t>(panel.rows - first, kLanes), d_k_, job_.score_factor, panel.q + first, kWidth);
     }
-    if (panel.dropout != nullptr) set_dropout(panel);
+    if (panel.dropout != nullptr) {
+      set_dropout_words(*job_.scores.dropout, block_.b, head_, panel.q_begin, kWidth, panel.dropout);
+    }
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include "heed/attention/forward_block.h"
 #include "heed/attention/score_passes.h"
-#include "heed/simd/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -30,16 +29,11 @@ inline void ForwardBlock::store_scores(const QueryPanel& panel, const KeyPiece& 
       });
     });
     if (!job.on_tiles) continue;
-    const ScoreTile tile{weights_ + run.begin * kWidth + run.first * kLanes, kWidth, run.end - run.begin, run.vectors};
+    const int64_t lane = int64_t{run.first} * kLanes;
     const int64_t key = block_.segment.k_begin + piece.begin + run.begin;
-    if (job.cap != 0.0F) cap_scores(job, tile);
-    if (job.positions.values != nullptr) {
-      add_position_bias(job.positions.of(block_.b, head_, panel.q_begin + run.first * kLanes, key), tile);
-    }
-    if (job.bias.data() == nullptr) continue;
-    for (int c = run.first; c < run.first + run.vectors; ++c) {
-      hides = add_bias(panel, c, key, {weights_ + run.begin * kWidth + c * kLanes, kWidth, tile.rows, 1}) || hides;
-    }
+    hides = apply_options(job, {block_.b, head_, panel.q_begin + lane, key, panel.rows - lane},
+                          {weights_ + run.begin * kWidth + lane, kWidth, run.end - run.begin, run.vectors}) ||
+            hides;
   }
   if (hides) prepare_mask(panel, piece, job.bias_row(block_.b, head_, panel.q_begin, block_.segment.k_begin));
 }
@@ -56,33 +50,6 @@ inline void ForwardBlock::prefetch_bias(const QueryPanel& panel, const KeyPiece&
     const float* const from = job_.scores.bias_row(block_.b, head_, panel.q_begin + lane + row, key);
     for (int64_t i = 0; i < all; i += kLine) __builtin_prefetch(from + i, 0, 2);
   }
-}
-
-// Adds the dense bias of vector c, brought into lanes, to the scores of keys from `key` on. Does it hide one?
-inline bool ForwardBlock::add_bias(const QueryPanel& panel, int c, int64_t key, const ScoreTile& tile) const {
-  const int64_t lane = int64_t{c} * kLanes;
-  const int64_t rows = std::min<int64_t>(panel.rows - lane, kLanes);
-  const int64_t step = job_.scores.bias.stride(2);
-  const float* const from = job_.scores.bias_row(block_.b, head_, panel.q_begin + lane, key);
-  Vector least = hn::Zero(kFloats);
-  const auto add = [&](int64_t row, Vector bias) HWY_ATTR {
-    float* const at = tile.scores + row * tile.step;
-    least = hn::Min(bias, least);  // in this order NaN leaves `least` as it is
-    hn::StoreU(hn::Add(hn::LoadU(kFloats, at), scaled_bias(bias)), kFloats, at);
-  };
-  int64_t row = 0;
-  for (; rows == kLanes && row + 4 <= tile.rows; row += 4) {
-    Vector bias[4];
-    for (int i = 0; i < 4; ++i) bias[i] = load_blocks(from + row + i * step, 4 * step);
-    transpose_blocks(bias[0], bias[1], bias[2], bias[3]);
-    for (int i = 0; i < 4; ++i) add(row + i, bias[i]);
-  }
-  for (; row < tile.rows; ++row) {
-    HWY_ALIGN float lanes[kLanes] = {};
-    for (int64_t i = 0; i < rows; ++i) lanes[i] = from[i * step + row];
-    add(row, hn::Load(kFloats, lanes));
-  }
-  return !hn::AllFalse(kFloats, hn::Eq(least, hn::Set(kFloats, -kInfinity)));
 }
 
 // Biases may move the scores of whole pieces far from 0. Where the largest score of every query already tells that the
@@ -162,15 +129,6 @@ inline void ForwardBlock::weigh_stored(bool with_references) {
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) hn::StoreU(sum[c], kFloats, sums + c * kLanes);
     });
-  }
-}
-
-inline void ForwardBlock::set_dropout(const QueryPanel& panel) const {
-  const Rng rng = dropout_head(*job_.scores.dropout, block_.b, head_);
-  for (int64_t lane = 0; lane < kWidth; ++lane) {
-    const DropoutRow row = dropout_row(rng, panel.q_begin + lane);
-    panel.dropout[lane] = row.first;
-    panel.dropout[kWidth + lane] = row.second;
   }
 }
 

@@ -15,13 +15,55 @@
 namespace heed {
 namespace {
 
-// Insight recomputes the plain steps; it does not know the score options.
-Problem check_plain_problem(const char* function, const AttentionInputs& inputs, const AttentionOptions& options) {
-  check(options.scores.is_none(), function, "score options are given, but insight is offered without them only");
-  return check_problem(function, inputs, options);
+constexpr std::array<std::string_view, 8> kStepNames = {"scores", "scaled",  "capped",  "biased",
+                                                        "masked", "weights", "dropped", "heads"};
+
+// A call that was found to fit.
+struct Call {
+  const AttentionOptions& options;
+  Problem problem;
+  AttentionStep step = AttentionStep::weights;  // what is asked for, or made of
+
+  const MaskSizes& sizes() const { return problem.sizes; }
+};
+
+// Refuses a step that the call does not take.
+void check_taken(const char* function, const ScoreOptions& scores, AttentionStep step) {
+  if (takes_step(scores, step)) return;
+  const auto refuse = [&](const char* without, AttentionStep instead) {
+    check(false, function, "step ", step_name(step), " is not taken: there is no ", without, "; ask for ",
+          step_name(instead));
+  };
+  if (step == AttentionStep::capped) return refuse("soft cap", AttentionStep::scaled);
+  if (step == AttentionStep::dropped) return refuse("dropout", AttentionStep::weights);
+  refuse("ALiBi, relative table or dense bias", scores.soft_cap ? AttentionStep::capped : AttentionStep::scaled);
 }
 
-constexpr std::array<std::string_view, 5> kStepNames = {"scores", "scaled", "masked", "weights", "heads"};
+Call check_call(const char* function, const AttentionInputs& inputs, const AttentionOptions& options,
+                const RowStates<const float>& rows, AttentionStep step) {
+  const Call call{options, check_problem(function, inputs, options), step};
+  check_taken(function, options.scores, step);
+  const bool needed = step == AttentionStep::weights || step == AttentionStep::dropped;
+  const bool sigmoid = options.scores.normaliser == Normaliser::sigmoid;
+  sigmoid ? check_no_rows(function, rows) : check_rows(function, rows, call.sizes(), needed);
+  return call;
+}
+
+int64_t score_floats(const Call& call) {
+  return call.step < AttentionStep::capped ? 0 : score_job_floats(call.problem, call.options);
+}
+
+// The options of the steps up to the one asked for.
+ScoreJob score_job_of(const Call& call, float* floats) {
+  if (call.step < AttentionStep::capped) return {};
+  const ScoreJob all = score_job(call.problem, call.options, ScoreLanes::queries, floats);
+  if (call.step > AttentionStep::capped) return all;
+  ScoreJob capped;
+  capped.on_tiles = true;
+  capped.cap = all.cap;
+  capped.inverse_cap = all.inverse_cap;
+  return capped;
+}
 
 // Queries [q_begin, q_end) of heads [head, head + heads) of items [b, b + batch).
 struct RowRange {
@@ -68,21 +110,25 @@ void for_each_block(const MaskSizes& sizes, const Mask& mask, const RowRange& ra
 }
 
 // Runs body.operator()<isa>(task, scratch) for each task that for_each_task(visit) visits, with `scratch` floats for
-// each thread. The list of tasks and the scratch memory are the workspace's.
+// each thread; before that, sets `scores`. The list of tasks, what `scores` points to and the scratch memory are the
+// workspace's.
 template <class Task, class ForEachTask, class Body>
-void run_tasks(Workspace* given, int64_t scratch, ForEachTask for_each_task, Body body) {
+void run_tasks(const Call& call, ScoreJob& scores, int64_t scratch, ForEachTask for_each_task, Body body) {
   int64_t tasks = 0;
   for_each_task([&](const Task&) { ++tasks; });
   const int64_t list = aligned_floats<Task>(tasks);
+  const int64_t shared = list + aligned_floats<float>(score_floats(call));
   const int64_t each = aligned_floats<float>(scratch);
   Workspace own;
-  float* floats = (given != nullptr ? *given : own).floats(static_cast<size_t>(list + threads() * each));
+  Workspace& workspace = call.options.workspace != nullptr ? *call.options.workspace : own;
+  float* floats = workspace.floats(static_cast<size_t>(shared + threads() * each));
   auto* first = reinterpret_cast<Task*>(floats);
   int64_t at = 0;
   for_each_task([&](const Task& task) { std::construct_at(first + at++, task); });
+  scores = score_job_of(call, floats + list);
   dispatch([&]<Isa isa>() {
     parallel_for(tasks, [&](int64_t task, int worker) {
-      body.template operator()<isa>(first[task], floats + list + worker * each);
+      body.template operator()<isa>(first[task], floats + shared + worker * each);
     });
   });
 }
@@ -93,34 +139,37 @@ int64_t scratch_of(const Problem& problem, int64_t top_k = 0) {
 
 // Tiles of a step other than `heads`.
 struct TileRequest {
-  AttentionStep step = AttentionStep::weights;
   RowRange range;
   int64_t k_begin = 0;
   View<float, 4> out;  // [batch, heads, queries, keys] of the range, keys from k_begin on
 };
 
-void write_tiles(const Problem& problem, const InsightJob& job, Workspace* workspace, const TileRequest& request) {
+void write_tiles(const Call& call, InsightJob& job, const TileRequest& request) {
   const RowRange& range = request.range;
   run_tasks<QueryBlock>(
-      workspace, scratch_of(problem), [&](auto visit) { for_each_block(problem.sizes, *job.mask, range, visit); },
+      call, job.scores, scratch_of(call.problem),
+      [&](auto visit) { for_each_block(call.sizes(), *job.mask, range, visit); },
       [&]<Isa isa>(const QueryBlock& block, float* scratch) {
         const View<float, 2> rows = request.out[block.b - range.b][block.head - range.head].slice(
             0, block.q_begin - range.q_begin, block.q_end - block.q_begin);
-        insight_tile_kernel<isa>(job, block, {request.step, rows, request.k_begin}, scratch);
+        insight_tile_kernel<isa>(job, block, {call.step, rows, request.k_begin}, scratch);
       });
 }
 
 // Rows of `heads` by forward's own kernel, so they have its bits. out is [queries, Dv].
-void write_heads(const Problem& problem, const ForwardJob& job, Workspace* workspace, const RowRange& range,
-                 const View<float, 2>& out) {
+void write_heads(const Call& call, const AttentionInputs& inputs, const RowRange& range, const View<float, 2>& out) {
+  const Problem& problem = call.problem;
+  ForwardJob job;
+  job.inputs = inputs;
+  job.mask = &call.options.mask;
+  job.score_factor = problem.score_factor;
   // One item and one head, whatever their index; row q of forward's out is row q - q_begin of ours.
-  ForwardJob shifted = job;
-  shifted.out = {
+  job.out = {
       out.data() - range.q_begin * out.stride(0), {1, problem.sizes.t_q, 1, problem.d_v}, {0, out.stride(0), 0, 1}};
   const int64_t scratch = dispatch([&]<Isa isa>() { return forward_scratch<isa>(problem.d_k, problem.d_v); });
   run_tasks<QueryBlock>(
-      workspace, scratch, [&](auto visit) { for_each_block(problem.sizes, *job.mask, range, visit); },
-      [&]<Isa isa>(const QueryBlock& block, float* memory) { forward_block<isa>(shifted, block, nullptr, memory); });
+      call, job.scores, scratch, [&](auto visit) { for_each_block(problem.sizes, *job.mask, range, visit); },
+      [&]<Isa isa>(const QueryBlock& block, float* memory) { forward_block<isa>(job, block, nullptr, memory); });
 }
 
 // Refuses a result that is a null view or whose last dimension is not contiguous.
@@ -170,16 +219,23 @@ std::string_view step_name(AttentionStep step) { return kStepNames[static_cast<s
 AttentionStep step_named(std::string_view name) {
   const auto found = std::ranges::find(kStepNames, name);
   check(found != kStepNames.end(), "step_named", "no step is called '", name,
-        "'; there are scores, scaled, masked, weights and heads");
+        "'; there are scores, scaled, capped, biased, masked, weights, dropped and heads");
   return static_cast<AttentionStep>(found - kStepNames.begin());
+}
+
+bool takes_step(const ScoreOptions& scores, AttentionStep step) {
+  if (step == AttentionStep::capped) return scores.soft_cap.has_value();
+  if (step == AttentionStep::biased) return scores.has_positions() || scores.bias.data() != nullptr;
+  if (step == AttentionStep::dropped) return scores.dropout.probability > 0.0F;
+  return true;
 }
 
 void attention_tile(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                     AttentionStep step, const TilePlace& place, View<float, 2> out) {
   constexpr const char* kName = "attention_tile";
-  const Problem problem = check_plain_problem(kName, inputs, options);
+  const Call call = check_call(kName, inputs, options, rows, step);
+  const Problem& problem = call.problem;
   const MaskSizes& sizes = problem.sizes;
-  check_rows(kName, rows, sizes, step == AttentionStep::weights);
   check_range(kName, "items", place.b, 1, sizes.batch);
   check_range(kName, "heads", place.head, 1, sizes.heads);
   check_range(kName, "queries", place.q, out.size(0), sizes.t_q);
@@ -193,45 +249,39 @@ void attention_tile(const AttentionInputs& inputs, const AttentionOptions& optio
   }
   if (out.count() == 0) return;
   const RowRange range{place.b, 1, place.head, 1, place.q, place.q + out.size(0)};
-  if (heads) {
-    ForwardJob job;
-    job.inputs = inputs;
-    job.mask = &options.mask;
-    job.score_factor = problem.score_factor;
-    return write_heads(problem, job, options.workspace, range, out);
-  }
+  if (heads) return write_heads(call, inputs, range, out);
   const bool plain = step == AttentionStep::scores;
-  const bool hides = step == AttentionStep::masked || step == AttentionStep::weights;
   const Mask nothing_hidden;
-  const InsightJob job{inputs, rows, hides ? &options.mask : &nothing_hidden, plain ? 1.0F : problem.score_factor};
+  const Mask& mask = step < AttentionStep::masked ? nothing_hidden : options.mask;
+  InsightJob job{inputs, rows, &mask, plain ? 1.0F : problem.score_factor};
   const View<float, 4> whole(out.data(), {1, 1, out.size(0), out.size(1)}, {0, 0, out.stride(0), out.stride(1)});
-  write_tiles(problem, job, options.workspace, {step, range, place.k, whole});
+  write_tiles(call, job, {range, place.k, whole});
 }
 
 void attention_weights(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                        View<float, 4> out) {
   constexpr const char* kName = "attention_weights";
-  const Problem problem = check_plain_problem(kName, inputs, options);
-  const MaskSizes& sizes = problem.sizes;
-  check_rows(kName, rows, sizes, true);
+  const Call call = check_call(kName, inputs, options, rows, AttentionStep::weights);
+  const MaskSizes& sizes = call.sizes();
   check_tensor(kName, "out", out, {sizes.batch, sizes.heads, sizes.t_q, sizes.t_k});
-  const InsightJob job{inputs, rows, &options.mask, problem.score_factor};
-  write_tiles(problem, job, options.workspace, {AttentionStep::weights, RowRange::all(sizes), 0, out});
+  InsightJob job{inputs, rows, &options.mask, call.problem.score_factor};
+  write_tiles(call, job, {RowRange::all(sizes), 0, out});
 }
 
 void attention_row_insight(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                            int64_t q_begin, const RowInsight& out) {
   constexpr const char* kName = "attention_row_insight";
-  const Problem problem = check_plain_problem(kName, inputs, options);
-  const MaskSizes& sizes = problem.sizes;
-  check_rows(kName, rows, sizes, true);
+  const Call call = check_call(kName, inputs, options, rows, AttentionStep::weights);
+  const MaskSizes& sizes = call.sizes();
+  check(out.entropy.data() == nullptr || options.scores.normaliser == Normaliser::softmax, kName,
+        "entropy with the sigmoid normaliser: its weights are no distribution; ask for largest and top keys alone");
   const int64_t count = check_row_insight(kName, out, sizes);
   check_range(kName, "queries", q_begin, count, sizes.t_q);
   const RowRange range{0, sizes.batch, 0, sizes.heads, q_begin, q_begin + count};
   const int64_t top_k = std::max(out.top_keys.size(3), out.top_weights.size(3));
-  const InsightJob job{inputs, rows, &options.mask, problem.score_factor};
+  InsightJob job{inputs, rows, &options.mask, call.problem.score_factor};
   run_tasks<QueryBlock>(
-      options.workspace, scratch_of(problem, top_k),
+      call, job.scores, scratch_of(call.problem, top_k),
       [&](auto visit) { for_each_block(sizes, options.mask, range, visit); },
       [&]<Isa isa>(const QueryBlock& block, float* scratch) {
         insight_rows_kernel<isa>(job, block, q_begin, out, scratch);
@@ -241,13 +291,12 @@ void attention_row_insight(const AttentionInputs& inputs, const AttentionOptions
 void attention_mass_received(const AttentionInputs& inputs, const AttentionOptions& options,
                              RowStates<const float> rows, View<float, 3> out) {
   constexpr const char* kName = "attention_mass_received";
-  const Problem problem = check_plain_problem(kName, inputs, options);
-  const MaskSizes& sizes = problem.sizes;
-  check_rows(kName, rows, sizes, true);
+  const Call call = check_call(kName, inputs, options, rows, AttentionStep::weights);
+  const MaskSizes& sizes = call.sizes();
   const Shape<3> expected{sizes.batch, sizes.heads, sizes.t_k};
   check(out.shape() == expected, kName, "out has shape ", out.shape(), ", expected [B, H, Tk] = ", expected);
   check_result(kName, "out", out);
-  const InsightJob job{inputs, rows, &options.mask, problem.score_factor};
+  InsightJob job{inputs, rows, &options.mask, call.problem.score_factor};
   const auto for_each_task = [&](auto visit) {
     for_each_segment(sizes, options.mask, RowRange::all(sizes), [&](const QueryBlock& segment) {
       const int64_t end = segment.segment.k_end;
@@ -257,7 +306,7 @@ void attention_mass_received(const AttentionInputs& inputs, const AttentionOptio
     });
   };
   run_tasks<KeyBlock>(
-      options.workspace, scratch_of(problem), for_each_task,
+      call, job.scores, scratch_of(call.problem), for_each_task,
       [&]<Isa isa>(const KeyBlock& block, float* scratch) { insight_mass_kernel<isa>(job, block, out, scratch); });
 }
 

@@ -2,11 +2,13 @@
 // q, k, v and the row states that attention_forward kept. So looking costs the fast kernel nothing, and no Tq × Tk
 // buffer exists unless it is what was asked for.
 //
-// Scores are the bits that forward used: q times scale · log2 e, rounded once; one chain of multiply-adds over d. A
-// weight is 2^(score - reference) / sum, within 4 · 2^-23 of its size; where forward's 2^ underflowed to 0, so does it.
+// Scores are the bits that forward used: q times scale · log2 e, rounded once; one chain of multiply-adds over d; then
+// the score options. A weight is 2^(score - reference) / sum, within 4 · 2^-23 of its size; where forward's was 0,
+// because 2^ underflowed or by the rule of score options (README.md), so is it. A weight by sigmoid has forward's bits.
 // Everything has the same bits for any number of threads.
 //
-// Letters as in attention.h. Calls take the inputs and options of the forward call and the states that it filled.
+// Letters as in attention.h. Calls take the inputs and options of the forward call and the states that it filled, or
+// null views with sigmoid, which has none.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +18,23 @@
 
 namespace heed {
 
-// The steps of attention that can be looked at, by the names they have everywhere.
+// The steps of attention that can be looked at, in their order and by the names they have everywhere.
 enum class AttentionStep {
   scores,   // q kᵀ: one chain over d from 0, of q as it is
-  scaled,   // scale · scores, as forward had it: its base 2 score times ln 2
-  masked,   // scaled, -∞ where a key is hidden
-  weights,  // softmax of masked; 0 where a key is hidden, also in a row that sees no key or sees NaN
-  heads,    // weights · v: the bits of forward's out
+  scaled,   // scale · scores, as forward had it: its base 2 score times ln 2, and so are the next three
+  capped,   // cap · tanh(scaled / cap); taken with a soft cap
+  biased,   // + ALiBi, relative table and dense bias; taken with one of them
+  masked,   // -∞ where a key is hidden
+  weights,  // softmax of masked, or sigmoid; 0 where a key is hidden, also in a row that sees no key or sees NaN
+  dropped,  // weights times 0 or 1 / (1 - p); taken with dropout
+  heads,    // dropped · v: the bits of forward's out
 };
 
 std::string_view step_name(AttentionStep step);   // "scores"
 AttentionStep step_named(std::string_view name);  // an Error that lists the names for any other
+
+// Is the step taken with these options? To ask for one that is not is an Error.
+bool takes_step(const ScoreOptions& scores, AttentionStep step);
 
 // Where a tile begins.
 struct TilePlace {
@@ -37,18 +45,19 @@ struct TilePlace {
 };
 
 // A tile of one step → out: [queries, keys], or [queries, Dv] of `heads`. A row is a tile of one query and Tk keys.
-// `rows` is needed for weights alone.
+// `rows` is needed for weights and dropped alone.
 void attention_tile(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                     AttentionStep step, const TilePlace& place, View<float, 2> out);
 
-// All weights → out [B, H, Tq, Tk].
+// All weights, before dropout → out [B, H, Tq, Tk].
 void attention_weights(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                        View<float, 4> out);
 
 // What the queries q_begin … q_begin + N - 1 of every item and head look at. Null views are not computed; the others
 // agree in N.
 struct RowInsight {
-  View<float, 3> entropy;      // [B, H, N]: -Σ weight · ln weight, in nats; 0 for a row with no visible key
+  View<float, 3> entropy;      // [B, H, N]: -Σ weight · ln weight, in nats, a sink among the terms; 0 for a row with
+                               // no visible key; an Error with sigmoid, whose weights are no distribution
   View<float, 3> largest;      // [B, H, N]: the largest masked score; -∞ for a row with no visible key
   View<int64_t, 4> top_keys;   // [B, H, N, K]: the keys of the K largest scores, the largest first, of equal ones the
                                // lower key first; -1 where fewer keys are visible
@@ -58,8 +67,8 @@ struct RowInsight {
 void attention_row_insight(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                            int64_t q_begin, const RowInsight& out);
 
-// The mass that each key receives: Σ over all queries of the weight they give it → out [B, H, Tk]. Sums of 192 queries
-// are taken in float and added in double, in order.
+// The mass that each key receives: Σ over all queries of the weight they give it, before dropout → out [B, H, Tk]. Sums
+// of 192 queries are taken in float and added in double, in order.
 void attention_mass_received(const AttentionInputs& inputs, const AttentionOptions& options,
                              RowStates<const float> rows, View<float, 3> out);
 

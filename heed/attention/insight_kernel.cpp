@@ -28,28 +28,29 @@ HWY_INLINE void for_each_panel(InsightPanel& panel, const QueryBlock& block, Vis
 
 // ---- Tiles.
 
-// Turns the base 2 scores of the piece into values of the step, where they are. Hidden keys of the runs get `hidden`.
-template <class Convert>
-HWY_INLINE void convert_scores(const InsightPanel& panel, float hidden, Convert convert) {
-  const Vector instead = hn::Set(kFloats, hidden);
-  for (int c = 0; c < panel.vectors(); ++c) {
-    panel.for_each_key(c, [&](int64_t, auto visible, float* at) HWY_ATTR {
-      hn::StoreU(hn::IfThenElse(visible, convert(hn::LoadU(kFloats, at), c), instead), kFloats, at);
-    });
-  }
-}
-
+// Turns the base 2 scores of the piece into values of the step, where they are.
 void convert_piece(const InsightPanel& panel, AttentionStep step) {
-  if (step == AttentionStep::weights) {
-    convert_scores(panel, 0.0F, [&](Vector score, int c) HWY_ATTR { return panel.weight(score, c).value; });
-  } else if (step != AttentionStep::scores) {
-    const Vector ln2 = hn::Set(kFloats, kLn2);
-    convert_scores(panel, -kInfinity, [&](Vector score, int) HWY_ATTR { return hn::Mul(score, ln2); });
+  for (int c = 0; c < panel.vectors(); ++c) {
+    if (step == AttentionStep::weights) {
+      panel.for_each_weight(c, [&](int64_t, auto visible, const Weight& weight, float* at)
+                                   HWY_ATTR { hn::StoreU(hn::IfThenElseZero(visible, weight.value), kFloats, at); });
+    } else if (step == AttentionStep::dropped) {
+      panel.for_each_weight(c, [&](int64_t key, auto visible, const Weight& weight, float* at) HWY_ATTR {
+        const Vector dropped = hn::Mul(weight.value, panel.dropout_factor(key, c));
+        hn::StoreU(hn::IfThenElseZero(visible, dropped), kFloats, at);
+      });
+    } else if (step != AttentionStep::scores) {
+      panel.for_each_key(c, [&](int64_t, auto visible, float* at) HWY_ATTR {
+        const Vector natural = hn::Mul(hn::LoadU(kFloats, at), hn::Set(kFloats, kLn2));
+        hn::StoreU(hn::IfThenElse(visible, natural, hn::Set(kFloats, -kInfinity)), kFloats, at);
+      });
+    }
   }
 }
 
 void tile_block(const InsightJob& job, const QueryBlock& block, const TileOutput& out, float* scratch) {
-  const float hidden = out.step == AttentionStep::weights ? 0.0F : -kInfinity;
+  const bool weights = out.step == AttentionStep::weights || out.step == AttentionStep::dropped;
+  const float hidden = weights ? 0.0F : -kInfinity;
   const View<float, 2>& to = out.rows;
   // Columns are counted from out.k_begin, the keys of a panel from the segment's first.
   const int64_t shift = block.segment.k_begin - out.k_begin;
@@ -130,6 +131,18 @@ class RowSums {
     }
   }
 
+  // The sink's term of the entropy. Where no key was seen the sink has all the weight.
+  void add_sink(const InsightPanel& panel, Vector sink) {
+    for (int c = 0; c < panel.vectors(); ++c) {
+      const Weight weight = panel.weight(sink, c);
+      const Vector term = hn::Mul(weight.value, weight.log2);
+      const auto counts = hn::Ne(weight.value, hn::Zero(kFloats));
+      const auto alone = hn::Eq(hn::LoadU(kFloats, largest_ + c * kLanes), hn::Set(kFloats, -kInfinity));
+      const Vector none = hn::Sub(weight.value, weight.value);  // NaN for a sink of NaN
+      subtract_from_entropy(hn::IfThenElse(alone, none, hn::IfThenElseZero(counts, term)), c);
+    }
+  }
+
   float largest(int64_t lane) const { return largest_[lane]; }
   double entropy(int64_t lane) const { return entropy_[lane]; }
 
@@ -156,14 +169,17 @@ class RowSums {
   // -Σ w log2 w: no term is below 0, so nothing cancels. Where w is 0, so is the term.
   void add_entropy(const InsightPanel& panel, int c) {
     Vector sum = hn::Zero(kFloats);
-    panel.for_each_key(c, [&](int64_t, auto visible, const float* at) HWY_ATTR {
-      const InsightPanel::Weight weight = panel.weight(hn::LoadU(kFloats, at), c);
+    panel.for_each_weight(c, [&](int64_t, auto visible, const Weight& weight, const float*) HWY_ATTR {
       const auto counts = hn::AndNot(hn::Eq(weight.value, hn::Zero(kFloats)), visible);
-      sum = hn::Sub(sum, hn::IfThenElseZero(counts, hn::Mul(weight.value, weight.log2)));
+      sum = hn::Add(sum, hn::IfThenElseZero(counts, hn::Mul(weight.value, weight.log2)));
     });
+    subtract_from_entropy(sum, c);
+  }
+
+  void subtract_from_entropy(Vector terms, int c) {
     float* at = piece_entropy_ + c * kLanes;
-    hn::StoreU(sum, kFloats, at);
-    for (int64_t i = 0; i < kLanes; ++i) entropy_[c * kLanes + i] += static_cast<double>(at[i]);
+    hn::StoreU(terms, kFloats, at);
+    for (int64_t i = 0; i < kLanes; ++i) entropy_[c * kLanes + i] -= static_cast<double>(at[i]);
   }
 
   void add_top(const InsightPanel& panel, int64_t first_key, int c) {
@@ -253,6 +269,10 @@ void rows_block(const InsightJob& job, const QueryBlock& block, int64_t q_begin,
       if (!panel.visit(begin, std::min(kPieceKeys, panel.keys().end - begin))) continue;
       sums.add(panel, block.segment.k_begin + begin, out.entropy.data() != nullptr);
     }
+    if (job.scores.sinks.data() != nullptr && out.entropy.data() != nullptr) {
+      panel.pack();
+      sums.add_sink(panel, scaled_bias(hn::Set(kFloats, job.scores.sinks(block.head))));
+    }
     write_rows(panel, sums, out, {block.b, block.head, panel.q_begin() - q_begin});
   });
 }
@@ -264,10 +284,9 @@ void add_weights(InsightPanel& panel, int64_t begin, int64_t end, float* sums) {
   for (int64_t first = begin; first < end; first += kPieceKeys) {
     if (!panel.visit(first, std::min(kPieceKeys, end - first))) continue;
     for (int c = 0; c < panel.vectors(); ++c) {
-      panel.for_each_key(c, [&](int64_t key, auto visible, const float* at) HWY_ATTR {
+      panel.for_each_weight(c, [&](int64_t key, auto visible, const Weight& weight, float*) HWY_ATTR {
         float* sum = sums + (first - begin + key) * kLanes;
-        const Vector weight = hn::IfThenElseZero(visible, panel.weight(hn::LoadU(kFloats, at), c).value);
-        hn::Store(hn::Add(hn::Load(kFloats, sum), weight), kFloats, sum);
+        hn::Store(hn::Add(hn::Load(kFloats, sum), hn::IfThenElseZero(visible, weight.value)), kFloats, sum);
       });
     }
   }

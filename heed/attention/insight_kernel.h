@@ -16,6 +16,7 @@ struct InsightJob {
   RowStates<const float> rows;  // null views where no weight is asked for
   const Mask* mask = nullptr;
   float query_factor = 0.0F;  // q is multiplied by it: scale · log2 e, or 1 for `scores`
+  ScoreJob scores{};          // of the steps up to the one asked for
 };
 
 // Where the tiles of a block of queries go.

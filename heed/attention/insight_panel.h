@@ -3,12 +3,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 
 #include "heed/attention/insight_kernel.h"
+#include "heed/attention/insight_weights.h"
+#include "heed/attention/score_passes.h"
 #include "heed/attention/tile_mask.h"
 #include "heed/core/memory.h"
-#include "heed/simd/math.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -20,7 +20,7 @@ class InsightPanel {
   static constexpr int64_t kWidth = int64_t{kVectors} * kLanes;  // queries, and the row length of the buffers
 
   static int64_t scratch_floats(int64_t d_k) {
-    return (d_k + kPieceKeys + 4) * kWidth + TileMask<kVectors>::kScratch + 8 * kLanes;
+    return (d_k + kPieceKeys + 2) * kWidth + RowWeights::kScratch + TileMask<kVectors>::kScratch + 8 * kLanes;
   }
 
   // Takes scratch_floats from `scratch` and moves it on.
@@ -33,10 +33,8 @@ class InsightPanel {
     };
     q_ = take(d_k_ * kWidth);
     scores_ = take(kPieceKeys * kWidth);
-    reference_ = take(kWidth);
-    sum_ = take(kWidth);
-    log_sum_ = take(kWidth);
-    log_sum_rest_ = take(kWidth);
+    dropout_ = reinterpret_cast<uint32_t*>(take(2 * kWidth));
+    weights_.set_scratch(take(RowWeights::kScratch));
     mask_.set_scratch(take(TileMask<kVectors>::kScratch));
   }
 
@@ -58,17 +56,18 @@ class InsightPanel {
 
   // Computes the scores of keys [begin, begin + keys) of the segment, at most kPieceKeys; false when none is visible.
   bool visit(int64_t begin, int64_t keys) {
-    mask_.prepare(ranges_, vectors_, begin, keys,
-                  {job_.mask, block_.b, block_.head, q_begin_, rows_, block_.segment.k_begin});
+    prepare_mask(begin, keys, nullptr);
     if (mask_.run_count() == 0) return false;
-    if (!packed_) pack();
+    pack();
+    first_key_ = block_.segment.k_begin + begin;
     const View<const float, 4>& k = job_.inputs.k;
     const int64_t kv_head = block_.head / (job_.inputs.q.size(2) / k.size(2));
-    const float* rows = &k(block_.b, block_.segment.k_begin + begin, kv_head, 0);
+    const float* rows = &k(block_.b, first_key_, kv_head, 0);
     for (int i = 0; i < mask_.run_count(); ++i) {
       const KeyRun& run = mask_.run(i);
       with_count<kVectors>(run.vectors, [&]<int C>() HWY_ATTR { score_run<C>(rows, k.stride(1), run); });
     }
+    if (job_.scores.on_tiles) apply_score_options(begin, keys);
     return true;
   }
 
@@ -90,27 +89,68 @@ class InsightPanel {
   // [kPieceKeys][kWidth]; only what for_each_key shows is set.
   float* scores() const { return scores_; }
 
-  // 2^(score - reference) / sum by forward's exp2, so that a row sums to 1. The rounding error of the difference, which
-  // would cost small weights of rows with a large reference more than 4 ulp, is put back. And log2 of the weight, to
-  // less than an ulp of the score.
-  struct Weight {
-    Vector value;
-    Vector log2;
-  };
+  // Queries into lanes, and their states, unless that was done since set().
+  void pack() {
+    if (packed_) return;
+    const View<const float, 4>& q = job_.inputs.q;
+    for (int64_t first = 0; first < vectors_ * kLanes; first += kLanes) {
+      rows_to_lanes(&q(block_.b, q_begin_ + first, block_.head, 0), q.stride(1),
+                    std::min<int64_t>(rows_ - first, kLanes), d_k_, job_.query_factor, q_ + first, kWidth);
+    }
+    packed_ = true;
+    const Dropout* dropout = job_.scores.dropout;
+    if (dropout != nullptr) set_dropout_words(*dropout, block_.b, block_.head, q_begin_, kWidth, dropout_);
+    weights_.load(job_.rows, block_, q_begin_, rows_);
+  }
+
+  // Of vector c.
   HWY_INLINE Weight weight(Vector score, int c) const {
-    const Vector reference = hn::LoadU(kFloats, reference_ + c * kLanes);
-    const Vector difference = hn::Sub(score, reference);
-    const Vector back = hn::Sub(difference, score);
-    const Vector lost = hn::Sub(hn::Sub(score, hn::Sub(difference, back)), hn::Add(reference, back));
-    const Vector error = hn::IfThenElseZero(hn::Eq(lost, lost), lost);  // NaN where a score is infinite
-    const Vector power = exp2(difference);
-    const Vector exact = hn::MulAdd(hn::Mul(error, hn::Set(kFloats, 0.693147181F)), power, power);
-    const Vector rest = hn::Sub(error, hn::LoadU(kFloats, log_sum_rest_ + c * kLanes));
-    const Vector log2 = hn::Add(hn::Sub(difference, hn::LoadU(kFloats, log_sum_ + c * kLanes)), rest);
-    return {hn::Div(exact, hn::LoadU(kFloats, sum_ + c * kLanes)), log2};
+    return job_.scores.on_tiles ? weights_.weight<true>(job_.scores, score, c)
+                                : weights_.weight<false>(job_.scores, score, c);
+  }
+
+  // visit(key, visible, weight, at), else as for_each_key.
+  template <class Visit>
+  HWY_INLINE void for_each_weight(int c, Visit visit) const {
+    const auto for_each = [&]<bool options>() HWY_ATTR {
+      for_each_key(c, [&](int64_t key, auto visible, float* at) HWY_ATTR {
+        visit(key, visible, weights_.weight<options>(job_.scores, hn::LoadU(kFloats, at), c), at);
+      });
+    };
+    job_.scores.on_tiles ? for_each.template operator()<true>() : for_each.template operator()<false>();
+  }
+
+  // What dropout multiplies the weights of vector c by, for a key of the piece: 0 or 1 / (1 - p).
+  HWY_INLINE Vector dropout_factor(int64_t key, int c) const {
+    const DropoutVector first = hn::LoadU(kDropoutWords, dropout_ + c * kLanes);
+    const DropoutVector second = hn::LoadU(kDropoutWords, dropout_ + kWidth + c * kLanes);
+    const uint32_t key_step = static_cast<uint32_t>(first_key_ + key) * kDropoutKeyStep;
+    const int32_t threshold = dropout_threshold(*job_.scores.dropout);
+    return hn::Mul(kept(first, second, hn::Set(kDropoutWords, key_step), threshold),
+                   hn::Set(kFloats, job_.scores.kept_scale));
   }
 
  private:
+  // `bias`, where not null, hides keys by -∞, as in forward.
+  void prepare_mask(int64_t begin, int64_t keys, const float* bias) {
+    mask_.prepare(
+        ranges_, vectors_, begin, keys,
+        {job_.mask, block_.b, block_.head, q_begin_, rows_, block_.segment.k_begin, bias, job_.scores.bias.stride(2)});
+  }
+
+  // The passes of forward, with its bits; where -∞ in the bias hides keys, the mask knows afterwards.
+  void apply_score_options(int64_t begin, int64_t keys) {
+    bool hides = false;
+    for (int i = 0; i < mask_.run_count(); ++i) {
+      const KeyRun& run = mask_.run(i);
+      const int64_t lane = int64_t{run.first} * kLanes;
+      hides = apply_options(job_.scores, {block_.b, block_.head, q_begin_ + lane, first_key_ + run.begin, rows_ - lane},
+                            {scores_ + run.begin * kWidth + lane, kWidth, run.end - run.begin, run.vectors}) ||
+              hides;
+    }
+    if (hides) prepare_mask(begin, keys, job_.scores.bias_row(block_.b, block_.head, q_begin_, block_.segment.k_begin));
+  }
+
   template <int C>
   HWY_INLINE void score_run(const float* rows, int64_t step, const KeyRun& run) {
     const int64_t first = int64_t{run.first} * kLanes;
@@ -122,43 +162,20 @@ class InsightPanel {
     });
   }
 
-  // Queries into lanes, and their states.
-  void pack() {
-    const View<const float, 4>& q = job_.inputs.q;
-    for (int64_t first = 0; first < vectors_ * kLanes; first += kLanes) {
-      rows_to_lanes(&q(block_.b, q_begin_ + first, block_.head, 0), q.stride(1),
-                    std::min<int64_t>(rows_ - first, kLanes), d_k_, job_.query_factor, q_ + first, kWidth);
-    }
-    packed_ = true;
-    for (float* lanes : {reference_, log_sum_, log_sum_rest_}) std::fill_n(lanes, kWidth, 0.0F);
-    std::fill_n(sum_, kWidth, 1.0F);
-    if (job_.rows.sum.data() == nullptr) return;
-    for (int64_t i = 0; i < rows_; ++i) {
-      const float sum = job_.rows.sum(block_.b, block_.head, q_begin_ + i);
-      if (sum == 0.0F) continue;
-      reference_[i] = job_.rows.reference(block_.b, block_.head, q_begin_ + i);
-      sum_[i] = sum;
-      const double log2_sum = std::log2(static_cast<double>(sum));
-      log_sum_[i] = static_cast<float>(log2_sum);
-      log_sum_rest_[i] = static_cast<float>(log2_sum - static_cast<double>(log_sum_[i]));
-    }
-  }
-
   const InsightJob& job_;
   const QueryBlock& block_;
   const int64_t d_k_;
   int64_t q_begin_ = 0;
   int64_t rows_ = 0;
+  int64_t first_key_ = 0;  // of the piece, in the item
   int vectors_ = 0;
   bool packed_ = false;
   PanelRanges<kVectors> ranges_;
   TileMask<kVectors> mask_;
-  float* q_;          // [Dk][kWidth], scaled
-  float* scores_;     // [kPieceKeys][kWidth]
-  float* reference_;  // [kWidth]
-  float* sum_;        // [kWidth]; 1 where no key is visible, and in padding
-  float* log_sum_;    // [kWidth]: log2 of the sum, in two parts
-  float* log_sum_rest_;
+  RowWeights weights_;
+  float* q_;           // [Dk][kWidth], scaled
+  float* scores_;      // [kPieceKeys][kWidth]
+  uint32_t* dropout_;  // [2][kWidth], with dropout
 };
 
 }  // namespace heed::HWY_NAMESPACE

@@ -10,9 +10,13 @@
 // Kernel sources only.
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
 #include "heed/attention/dropout.h"
 #include "heed/attention/score_job.h"
 #include "heed/simd/math.h"
+#include "heed/simd/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -62,6 +66,57 @@ HWY_INLINE Vector cap_slope(const ScoreJob& job, Vector capped) {
 
 HWY_INLINE Vector scaled_bias(Vector bias) { return hn::Mul(bias, hn::Set(kFloats, static_cast<float>(kLog2E))); }
 
+// A tile of scores with queries in lanes, as forward and insight have it: where its first lane and row stand.
+struct QueryLanes {
+  int64_t b = 0;
+  int64_t head = 0;
+  int64_t q = 0;
+  int64_t key = 0;
+  int64_t queries = 0;  // lanes past them are padding
+};
+
+// Adds the dense bias, brought into lanes, to a tile of one vector. Does it hide a key by -∞?
+inline bool add_bias(const ScoreJob& job, const QueryLanes& place, const ScoreTile& tile) {
+  const int64_t queries = std::min<int64_t>(place.queries, kLanes);
+  const int64_t step = job.bias.stride(2);
+  const float* const from = job.bias_row(place.b, place.head, place.q, place.key);
+  Vector least = hn::Zero(kFloats);
+  const auto add = [&](int64_t row, Vector bias) HWY_ATTR {
+    float* const at = tile.scores + row * tile.step;
+    least = hn::Min(bias, least);  // in this order NaN leaves `least` as it is
+    hn::StoreU(hn::Add(hn::LoadU(kFloats, at), scaled_bias(bias)), kFloats, at);
+  };
+  int64_t row = 0;
+  for (; queries == kLanes && row + 4 <= tile.rows; row += 4) {
+    Vector bias[4];
+    for (int i = 0; i < 4; ++i) bias[i] = load_blocks(from + row + i * step, 4 * step);
+    transpose_blocks(bias[0], bias[1], bias[2], bias[3]);
+    for (int i = 0; i < 4; ++i) add(row + i, bias[i]);
+  }
+  for (; row < tile.rows; ++row) {
+    HWY_ALIGN float lanes[kLanes] = {};
+    for (int64_t i = 0; i < queries; ++i) lanes[i] = from[i * step + row];
+    add(row, hn::Load(kFloats, lanes));
+  }
+  return !hn::AllFalse(kFloats, hn::Eq(least, hn::Set(kFloats, -std::numeric_limits<float>::infinity())));
+}
+
+// All passes over a tile with queries in lanes. Does the dense bias hide a key by -∞?
+HWY_INLINE bool apply_options(const ScoreJob& job, const QueryLanes& place, const ScoreTile& tile) {
+  if (job.cap != 0.0F) cap_scores(job, tile);
+  if (job.positions.values != nullptr) {
+    add_position_bias(job.positions.of(place.b, place.head, place.q, place.key), tile);
+  }
+  bool hides = false;
+  for (int c = 0; c < tile.vectors && job.bias.data() != nullptr; ++c) {
+    const int64_t lane = int64_t{c} * kLanes;
+    hides = add_bias(job, {place.b, place.head, place.q + lane, place.key, place.queries - lane},
+                     {tile.scores + lane, tile.step, tile.rows, 1}) ||
+            hides;
+  }
+  return hides;
+}
+
 // A weight from its score less the reference. ALiBi spreads scores evenly down to any depth, and products of weights
 // near 2^-126 are denormal, which takes the processor a hundred times as long: below 2^-100 of the reference a weight
 // counts for nothing in float, and is 0.
@@ -73,6 +128,17 @@ HWY_INLINE Vector weight_of(const ScoreJob& job, Vector score) {
 using DropoutTag = hn::RebindToUnsigned<FloatTag>;
 using DropoutVector = hn::Vec<DropoutTag>;
 inline constexpr DropoutTag kDropoutWords{};
+
+// The words of the rows of `count` queries from q on: words[i] and words[count + i] for query q + i.
+inline void set_dropout_words(const Dropout& dropout, int64_t b, int64_t head, int64_t q, int64_t count,
+                              uint32_t* words) {
+  const Rng rng = dropout_head(dropout, b, head);
+  for (int64_t i = 0; i < count; ++i) {
+    const DropoutRow row = dropout_row(rng, q + i);
+    words[i] = row.first;
+    words[count + i] = row.second;
+  }
+}
 
 // dropout_bits() in lanes: the two words of each lane's row, and its key times kDropoutKeyStep. 1 for a weight that is
 // kept, 0 for one that is dropped.

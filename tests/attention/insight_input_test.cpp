@@ -143,10 +143,51 @@ TEST(InsightEmpty, no_queries_no_keys_no_items) {
   }
 }
 
-TEST_F(InsightInput, ScoreOptionsAreRefusedNotIgnored) {
-  c.options.scores.soft_cap = 1.0F;
-  expect_error([&] { attention_weights(c.inputs(), c.options, rows, out<4>({2, 4, 5, 7})); }, {"score options"});
-  expect_error([&] { attention_mass_received(c.inputs(), c.options, rows, out<3>({2, 4, 7})); }, {"score options"});
+TEST_F(InsightInput, steps_that_are_not_taken) {
+  const auto expect_refused = [&](AttentionStep step, std::initializer_list<const char*> parts) {
+    expect_tile_refused(step, {}, out<2>({1, 7}), parts);
+  };
+  expect_refused(AttentionStep::capped,
+                 {"attention_tile: step capped is not taken: there is no soft cap; ask for scaled"});
+  expect_refused(AttentionStep::biased,
+                 {"attention_tile: step biased is not taken", "ALiBi, relative table or dense bias; ask for scaled"});
+  expect_refused(AttentionStep::dropped,
+                 {"attention_tile: step dropped is not taken: there is no dropout; ask for weights"});
+  c.options.scores.soft_cap = 2.0F;
+  expect_refused(AttentionStep::biased, {"attention_tile: step biased is not taken", "; ask for capped"});
+  EXPECT_TRUE(takes_step(c.options.scores, AttentionStep::capped));
+  EXPECT_FALSE(takes_step(c.options.scores, AttentionStep::biased));
+  EXPECT_TRUE(takes_step(c.options.scores, AttentionStep::masked));
+}
+
+TEST_F(InsightInput, score_options_that_do_not_fit) {
+  c.options.scores.soft_cap = 0.0F;
+  expect_tile_refused(AttentionStep::scores, {}, out<2>({1, 7}), {"attention_tile: soft cap is 0"});
+  expect_rows_refused(0, {out<3>({2, 4, 4}), {}, {}, {}}, {"attention_row_insight: soft cap is 0"});
+  c.options.scores.soft_cap = {};
+  const float slopes[] = {1.0F, 2.0F, 3.0F};
+  c.options.scores.alibi_slopes = {slopes, {3}};
+  c.options.scores.positions = QueryPositions::from(0);
+  expect_error(
+      [&] {
+        attention_mass_received(c.inputs(), c.options, rows, out<3>({2, 4, 7}));
+      },
+      {"attention_mass_received: ALiBi has 3 slopes for H = 4"});
+}
+
+TEST_F(InsightInput, sigmoid_has_no_row_states_and_no_entropy) {
+  c.options.scores.normaliser = Normaliser::sigmoid;
+  for (const AttentionStep step : {AttentionStep::scores, AttentionStep::weights}) {
+    expect_tile_refused(step, {}, out<2>({1, 7}), {"attention_tile: row states with the sigmoid normaliser"});
+  }
+  expect_error(
+      [&] {
+        attention_weights(c.inputs(), c.options, rows, out<4>({2, 4, 5, 7}));
+      },
+      {"attention_weights: row states with the sigmoid normaliser"});
+  rows = {};
+  expect_rows_refused(0, {out<3>({2, 4, 4}), {}, {}, {}},
+                      {"attention_row_insight: entropy with the sigmoid normaliser", "ask for largest and top keys"});
 }
 
 }  // namespace

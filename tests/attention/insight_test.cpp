@@ -37,11 +37,6 @@ float chain(const AttentionCase& c, int64_t b, int64_t head, int64_t q, int64_t 
   return sum;
 }
 
-bool visible(const AttentionCase& c, int64_t b, int64_t head, int64_t q, int64_t k) {
-  const AttentionSizes& s = c.sizes;
-  return c.options.mask.visible({s.batch, s.heads, s.t_q, s.t_k}, b, head, q, k);
-}
-
 // |got - exact| in units of 2^-23 of its size, an ulp of a float.
 double ulps(float got, long double exact) {
   return static_cast<double>(std::abs(static_cast<long double>(got) - exact) / (exact * 0x1p-23L));
@@ -78,7 +73,7 @@ void expect_tile(const AttentionCase& c, const TileSize& tile) {
       const float score = chain(c, b, head, q + i, k + j, scale_factor(c));
       ASSERT_EQ(scores.view(i, j), chain(c, b, head, q + i, k + j, 1.0F)) << "query " << q + i << ", key " << k + j;
       ASSERT_EQ(scaled.view(i, j), score * 0.693147181F) << "query " << q + i << ", key " << k + j;
-      if (!visible(c, b, head, q + i, k + j)) {
+      if (!c.visible(b, head, q + i, k + j)) {
         ASSERT_EQ(masked.view(i, j), -kInfinity) << "query " << q + i << ", key " << k + j;
         ASSERT_EQ(weights.view(i, j), 0.0F) << "query " << q + i << ", key " << k + j;
         continue;
@@ -147,12 +142,12 @@ TEST(Insight, weights_are_those_that_forward_used) {
 
 TEST(Insight, heads_have_the_bits_of_forward) {
   for (uint64_t seed = 1; seed <= kCases; ++seed) {
-    RandomCase random(seed);
-    AttentionCase& c = *random.problem;
+    RandomOptionCase random(seed);
+    AttentionCase& c = random.problem();
     Draw draw(seed + 2000);
     const TileSize tile = draw_tile(draw, c.sizes);
     on_every_isa([&] {
-      SCOPED_TRACE("seed " + std::to_string(seed) + " " + c.sizes.to_text());
+      SCOPED_TRACE(random.text);
       c.forward();
       const auto [b, head, q, k] = tile.place;
       const StepTile heads(c, AttentionStep::heads, {b, head, q, 0}, tile.rows, c.sizes.d_v);
@@ -165,10 +160,10 @@ TEST(Insight, heads_have_the_bits_of_forward) {
 
 TEST(Insight, all_weights_are_the_tiles_side_by_side) {
   for (uint64_t seed = 1; seed <= kCases / 4; ++seed) {
-    RandomCase random(seed);
-    AttentionCase& c = *random.problem;
+    RandomOptionCase random(seed);
+    AttentionCase& c = random.problem();
     on_every_isa([&] {
-      SCOPED_TRACE("seed " + std::to_string(seed) + " " + c.sizes.to_text());
+      SCOPED_TRACE(random.text);
       c.forward();
       std::vector<float> tiles;
       for (int64_t b = 0; b < c.sizes.batch; ++b) {
@@ -244,12 +239,13 @@ TEST(Insight, tiles_may_be_strided_and_nothing_around_them_is_written) {
 }
 
 TEST(Insight, steps_have_names) {
-  for (const AttentionStep step : {AttentionStep::scores, AttentionStep::scaled, AttentionStep::masked,
-                                   AttentionStep::weights, AttentionStep::heads}) {
+  std::string names;
+  for (const AttentionStep step : kSteps) {
     EXPECT_EQ(step_named(step_name(step)), step);
+    names.append(step_name(step)).append(" ");
   }
-  EXPECT_EQ(step_name(AttentionStep::masked), "masked");
-  expect_error([] { step_named("logits"); }, {"step_named", "'logits'", "scaled"});
+  EXPECT_EQ(names, "scores scaled capped biased masked weights dropped heads ");
+  expect_error([] { step_named("logits"); }, {"step_named", "'logits'", "scaled, capped"});
 }
 
 // With a workspace nothing is allocated, and what it holds grows with T, not with Tq · Tk.

@@ -170,6 +170,13 @@ RowStates<float> AttentionCase::rows_in_use() const {
   return options.scores.normaliser == Normaliser::softmax ? rows : RowStates<float>{};
 }
 
+bool AttentionCase::visible(int64_t b, int64_t head, int64_t query, int64_t key) const {
+  const View<const float, 4>& bias = options.scores.bias;
+  const bool kept = options.mask.visible({sizes.batch, sizes.heads, sizes.t_q, sizes.t_k}, b, head, query, key);
+  return kept && (bias.data() == nullptr ||
+                  reference::bias_at(bias, b, head, query, key) != -std::numeric_limits<float>::infinity());
+}
+
 void AttentionCase::forward() { attention_forward(inputs(), options, out, rows_in_use()); }
 
 void AttentionCase::backward() {
@@ -212,19 +219,24 @@ View<double, N> gradient_of(View<const double, N> of, std::vector<double>& value
   return {values.data(), of.shape()};
 }
 
-ReferenceResult reference_result(const AttentionCase& c) {
+ReferenceInputs::ReferenceInputs(const AttentionCase& c) {
   const ScoreOptions& scores = c.options.scores;
-  std::vector<double> q, k, v, d_out, bias, slopes, table, sinks;
   const double scale =
       c.options.scale ? static_cast<double>(*c.options.scale) : 1.0 / std::sqrt(static_cast<double>(c.sizes.d_k));
-  const reference::Inputs<double> in{in_double<4>(c.q, q),
-                                     in_double<4>(c.k, k),
-                                     in_double<4>(c.v, v),
-                                     c.options.mask,
-                                     scale,
-                                     scores,
-                                     {in_double(scores.bias, bias), in_double(scores.alibi_slopes, slopes),
-                                      in_double(scores.relative.table, table), in_double(scores.sinks, sinks)}};
+  in = {in_double<4>(c.q, q_),
+        in_double<4>(c.k, k_),
+        in_double<4>(c.v, v_),
+        c.options.mask,
+        scale,
+        scores,
+        {in_double(scores.bias, bias_), in_double(scores.alibi_slopes, slopes_),
+         in_double(scores.relative.table, table_), in_double(scores.sinks, sinks_)}};
+}
+
+ReferenceResult reference_result(const AttentionCase& c) {
+  const ReferenceInputs inputs(c);
+  const reference::Inputs<double>& in = inputs.in;
+  std::vector<double> d_out;
   const View<const double, 4> d_heads = in_double<4>(c.d_out, d_out);
   ReferenceResult result;
   result.out.resize(d_out.size());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heed/attention/attention.h"
+#include "heed/attention/reference_row.h"
 #include "heed/core/tensor.h"
 
 namespace heed::test {
@@ -44,11 +45,14 @@ class AttentionCase {
 
   AttentionInputs inputs() const { return {q, k, v}; }
   void forward();
-  void backward();       // after forward()
-  void clear_results();  // NaN, so that what is not written shows
+  void backward();                       // after forward()
+  void clear_results();                  // NaN, so that what is not written shows
+  RowStates<float> rows_in_use() const;  // null views with sigmoid
+
+  // Is the key visible, by the mask and by the bias?
+  bool visible(int64_t b, int64_t head, int64_t query, int64_t key) const;
 
  private:
-  RowStates<float> rows_in_use() const;
   View<float, 4> make(int64_t length, int64_t heads, int64_t width, Layout layout, uint64_t seed);
 
   std::vector<Tensor> tensors_;
@@ -63,7 +67,19 @@ struct AttentionResults {
 // Runs forward and backward on fresh results: whatever was in them before is NaN when they begin.
 AttentionResults run(AttentionCase& c);
 
-// The same problem in double, plain maths: [B, T, H, D] contiguous.
+// The same problem in double, for plain maths.
+struct ReferenceInputs {
+  explicit ReferenceInputs(const AttentionCase& c);
+  ReferenceInputs(const ReferenceInputs&) = delete;
+  ReferenceInputs& operator=(const ReferenceInputs&) = delete;
+
+  reference::Inputs<double> in;
+
+ private:
+  std::vector<double> q_, k_, v_, bias_, slopes_, table_, sinks_;
+};
+
+// Its results: [B, T, H, D] contiguous.
 struct ReferenceResult {
   std::vector<double> out, log_sum_exp, d_q, d_k, d_v;
   // The most that the absolute values of the terms of an element of d_q and d_k add up to. Terms that cancel out (a row

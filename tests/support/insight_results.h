@@ -10,11 +10,15 @@
 
 namespace heed::test {
 
+inline constexpr AttentionStep kSteps[] = {AttentionStep::scores,  AttentionStep::scaled, AttentionStep::capped,
+                                           AttentionStep::biased,  AttentionStep::masked, AttentionStep::weights,
+                                           AttentionStep::dropped, AttentionStep::heads};
+
 // A tile of one step, row-major; what is not written is a number that no test expects.
 struct StepTile {
   StepTile(const AttentionCase& c, AttentionStep step, const TilePlace& place, int64_t rows, int64_t columns)
       : values(static_cast<size_t>(rows * columns), -777.0F), view(values.data(), {rows, columns}) {
-    attention_tile(c.inputs(), c.options, c.rows, step, place, view);
+    attention_tile(c.inputs(), c.options, c.rows_in_use(), step, place, view);
   }
 
   std::vector<float> values;
@@ -28,7 +32,9 @@ inline StepTile whole_step(const AttentionCase& c, AttentionStep step, int64_t b
 
 // Everything of rows [q_begin, q_begin + count).
 struct RowResults {
+  // With sigmoid there is no entropy, and none is asked for.
   RowResults(const AttentionCase& c, int64_t q_begin, int64_t rows, int64_t k) : count(rows), top_k(k) {
+    const bool sigmoid = c.options.scores.normaliser == Normaliser::sigmoid;
     const auto all = static_cast<size_t>(c.sizes.batch * c.sizes.heads * rows);
     entropy.assign(all, -777.0F);
     largest.assign(all, -777.0F);
@@ -40,7 +46,8 @@ struct RowResults {
              {largest.data(), shape},
              {top_keys.data(), top_shape},
              {top_weights.data(), top_shape}};
-    attention_row_insight(c.inputs(), c.options, c.rows, q_begin, views);
+    if (sigmoid) views.entropy = {};
+    attention_row_insight(c.inputs(), c.options, c.rows_in_use(), q_begin, views);
   }
 
   int64_t count;
@@ -52,14 +59,15 @@ struct RowResults {
 
 inline std::vector<float> mass_received(const AttentionCase& c) {
   std::vector<float> mass(static_cast<size_t>(c.sizes.batch * c.sizes.heads * c.sizes.t_k), -777.0F);
-  attention_mass_received(c.inputs(), c.options, c.rows, {mass.data(), {c.sizes.batch, c.sizes.heads, c.sizes.t_k}});
+  attention_mass_received(c.inputs(), c.options, c.rows_in_use(),
+                          {mass.data(), {c.sizes.batch, c.sizes.heads, c.sizes.t_k}});
   return mass;
 }
 
 inline std::vector<float> all_weights(const AttentionCase& c) {
   const Shape<4> shape{c.sizes.batch, c.sizes.heads, c.sizes.t_q, c.sizes.t_k};
   std::vector<float> weights(static_cast<size_t>(element_count(shape)), -777.0F);
-  attention_weights(c.inputs(), c.options, c.rows, {weights.data(), shape});
+  attention_weights(c.inputs(), c.options, c.rows_in_use(), {weights.data(), shape});
   return weights;
 }
 

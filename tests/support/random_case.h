@@ -1,13 +1,15 @@
-// Random attention problems: sizes, layout, scale, mask and threads, the same for the same seed.
+// Random attention problems: sizes, layout, scale, mask, score options and threads, the same for the same seed.
 #pragma once
 
 #include <cmath>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "heed/parallel/parallel_for.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/draw.h"
+#include "tests/support/score_tensors.h"
 
 namespace heed::test {
 
@@ -86,6 +88,22 @@ struct RandomCase {
 
   std::unique_ptr<AttentionCase> problem;
   std::unique_ptr<bool[]> bits;
+};
+
+// A random problem that has, in every other case, random score options.
+struct RandomOptionCase {
+  explicit RandomOptionCase(uint64_t seed) : random(seed), tensors(*random.problem, seed) {
+    Draw draw(seed + 200000);
+    if (seed % 2 == 0) options = " options" + tensors.draw_options(draw);
+    text = "seed " + std::to_string(seed) + " " + problem().sizes.to_text() + " mask " +
+           problem().options.mask.description() + options;
+  }
+  AttentionCase& problem() { return *random.problem; }
+
+  RandomCase random;
+  ScoreTensors tensors;
+  std::string options;
+  std::string text;
 };
 
 }  // namespace heed::test

@@ -1,0 +1,73 @@
+// The weights of one panel of queries, from their scores and row states. Kernel sources only.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "heed/attention/insight_kernel.h"
+#include "heed/attention/score_passes.h"
+#include "heed/simd/math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+struct Weight {
+  Vector value;
+  Vector log2;  // to less than an ulp of the score; not set with sigmoid
+};
+
+class RowWeights {
+ public:
+  static constexpr int64_t kWidth = int64_t{kMostTileVectors} * kLanes;  // queries of a panel
+  static constexpr int64_t kScratch = 4 * kWidth;
+
+  void set_scratch(float* scratch) {
+    reference_ = scratch;
+    sum_ = scratch + kWidth;
+    log_sum_ = scratch + 2 * kWidth;
+    log_sum_rest_ = scratch + 3 * kWidth;
+  }
+
+  // The states of `count` queries of the block, from q on.
+  void load(const RowStates<const float>& rows, const QueryBlock& block, int64_t q, int64_t count) {
+    for (float* lanes : {reference_, log_sum_, log_sum_rest_}) std::fill_n(lanes, kWidth, 0.0F);
+    std::fill_n(sum_, kWidth, 1.0F);
+    if (rows.sum.data() == nullptr) return;
+    for (int64_t i = 0; i < count; ++i) {
+      const float sum = rows.sum(block.b, block.head, q + i);
+      if (sum == 0.0F) continue;
+      reference_[i] = rows.reference(block.b, block.head, q + i);
+      sum_[i] = sum;
+      const double log2_sum = std::log2(static_cast<double>(sum));
+      log_sum_[i] = static_cast<float>(log2_sum);
+      log_sum_rest_[i] = static_cast<float>(log2_sum - static_cast<double>(log_sum_[i]));
+    }
+  }
+
+  // 2^(score - reference) / sum by forward's exp2, so that a row sums to 1; with options, by their rule. The rounding
+  // error of the difference, which would cost small weights of rows with a large reference more than 4 ulp, is put
+  // back. `options` is job.on_tiles.
+  template <bool options>
+  HWY_INLINE Weight weight(const ScoreJob& job, Vector score, int c) const {
+    if (options && job.sigmoid) return {weight_of(job, score), hn::Zero(kFloats)};
+    const Vector reference = hn::LoadU(kFloats, reference_ + c * kLanes);
+    const Vector difference = hn::Sub(score, reference);
+    const Vector back = hn::Sub(difference, score);
+    const Vector lost = hn::Sub(hn::Sub(score, hn::Sub(difference, back)), hn::Add(reference, back));
+    const Vector error = hn::IfThenElseZero(hn::Eq(lost, lost), lost);  // NaN where a score is infinite
+    const Vector power = options ? weight_of(job, difference) : exp2(difference);
+    const Vector exact = hn::MulAdd(hn::Mul(error, hn::Set(kFloats, 0.693147181F)), power, power);
+    const Vector rest = hn::Sub(error, hn::LoadU(kFloats, log_sum_rest_ + c * kLanes));
+    const Vector log2 = hn::Add(hn::Sub(difference, hn::LoadU(kFloats, log_sum_ + c * kLanes)), rest);
+    return {hn::Div(exact, hn::LoadU(kFloats, sum_ + c * kLanes)), log2};
+  }
+
+ private:
+  float* reference_ = nullptr;     // [kWidth]
+  float* sum_ = nullptr;           // [kWidth]; 1 where no key is visible, in padding, and without states
+  float* log_sum_ = nullptr;       // [kWidth]: log2 of the sum, in two parts
+  float* log_sum_rest_ = nullptr;  // [kWidth]
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
