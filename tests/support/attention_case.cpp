@@ -212,19 +212,37 @@ View<double, N> gradient_of(View<const double, N> of, std::vector<double>& value
   return {values.data(), of.shape()};
 }
 
+// The case's inputs and options in double.
+struct DoubleInputs {
+  explicit DoubleInputs(const AttentionCase& c) {
+    const ScoreOptions& scores = c.options.scores;
+    const double scale =
+        c.options.scale ? static_cast<double>(*c.options.scale) : 1.0 / std::sqrt(static_cast<double>(c.sizes.d_k));
+    in = {in_double<4>(c.q, q),
+          in_double<4>(c.k, k),
+          in_double<4>(c.v, v),
+          c.options.mask,
+          scale,
+          scores,
+          {in_double(scores.bias, bias), in_double(scores.alibi_slopes, slopes),
+           in_double(scores.relative.table, table), in_double(scores.sinks, sinks)}};
+  }
+
+  std::vector<double> q, k, v, bias, slopes, table, sinks;
+  reference::Inputs<double> in;
+};
+
+std::vector<double> reference_heads(const AttentionCase& c) {
+  const DoubleInputs inputs(c);
+  std::vector<double> out(static_cast<size_t>(c.out.count()));
+  reference::forward<double>(inputs.in, {out.data(), c.out.shape()});
+  return out;
+}
+
 ReferenceResult reference_result(const AttentionCase& c) {
-  const ScoreOptions& scores = c.options.scores;
-  std::vector<double> q, k, v, d_out, bias, slopes, table, sinks;
-  const double scale =
-      c.options.scale ? static_cast<double>(*c.options.scale) : 1.0 / std::sqrt(static_cast<double>(c.sizes.d_k));
-  const reference::Inputs<double> in{in_double<4>(c.q, q),
-                                     in_double<4>(c.k, k),
-                                     in_double<4>(c.v, v),
-                                     c.options.mask,
-                                     scale,
-                                     scores,
-                                     {in_double(scores.bias, bias), in_double(scores.alibi_slopes, slopes),
-                                      in_double(scores.relative.table, table), in_double(scores.sinks, sinks)}};
+  const DoubleInputs inputs(c);
+  const reference::Inputs<double>& in = inputs.in;
+  std::vector<double> d_out;
   const View<const double, 4> d_heads = in_double<4>(c.d_out, d_out);
   ReferenceResult result;
   result.out.resize(d_out.size());
