@@ -93,7 +93,7 @@ void check_scores(const DecodeCall& call) {
   const MaskSizes sizes{call.items(), call.job.q.size(2), call.t_q(), call.longest()};
   scores.check_sizes(kName, sizes);
   if (!scores.positions.is_stated() || sizes.batch == 0) return;
-  scores.positions.check_fits(kName, "scores", sizes);
+  scores.positions.check_fits(kName, "scores.positions", sizes);
   const DecodePositions positions = call.positions(nullptr);
   const int64_t apart = positions.before + positions.after - sizes.t_q - sizes.t_k;
   check(apart <= kMostApart, kName, "the stated positions of the items lie about ", apart, " apart; at most ",

@@ -22,9 +22,10 @@ void DecodeRows::compute_with_options(const RowGroup& group, const Element* v, c
   for (int r = 0; r < R; ++r) {
     reference[r] = find_reference(group, r, mode);
     weigh_row(group, r, reference[r]);
-    if (!drops) continue;
-    sum[r] = sum_of_weights(group, r);
-    drop_weights(group, r);
+  }
+  if (drops) {
+    sum_weights<R>(group, 0, sum);
+    for (int r = 0; r < R; ++r) drop_weights(group, r);
   }
   mode == DecodeMode::fast ? multiply<R>(group, v, next) : multiply_visible(group, v);
   for (int r = 0; r < R; ++r) {
@@ -97,7 +98,8 @@ inline float DecodeRows::find_reference(const RowGroup& group, int r, DecodeMode
   if (most >= kLeastInside && most <= kMostInside) return 0.0F;
   if (most < kLeastOutside || most > kMostOutside) return most;
   weigh_row(group, r, 0.0F);
-  const float sum = sum_of_weights(group, r);
+  float sum;
+  sum_weights<1>(group, r, &sum);
   return sum >= kLeastSum && sum <= kMostSum ? 0.0F : most;
 }
 
@@ -110,11 +112,14 @@ inline void DecodeRows::weigh_row(const RowGroup& group, int r, float reference)
   }
 }
 
-// Key by key, as multiply() has it.
-inline float DecodeRows::sum_of_weights(const RowGroup& group, int r) const {
-  float sum = 0.0F;
-  for (int64_t key = group.begin; key < group.end; ++key) sum += weights_[r * kPageKeys + key];
-  return sum;
+// The sums of R rows from `first` on, key by key, as multiply() has them.
+template <int R>
+void DecodeRows::sum_weights(const RowGroup& group, int first, float* sum) const {
+  float chain[R] = {};
+  for (int64_t key = group.begin; key < group.end; ++key) {
+    for (int r = 0; r < R; ++r) chain[r] += weights_[(first + r) * kPageKeys + key];
+  }
+  std::copy_n(chain, R, sum);
 }
 
 // Weights times 0 or 1, after their sum was taken. 1 / (1 - p) comes at the end, with 1 / sum.
@@ -138,7 +143,7 @@ template <class Element>
 void DecodeRows::multiply_visible(const RowGroup& group, const Element* v) {
   const auto hidden = [&](int64_t key) { return shown_ != nullptr && shown_[key] == 0.0F; };
   float* const result = piece_result(0);
-  result[1] = sum_of_weights(group, 0);
+  sum_weights<1>(group, 0, result + 1);
   for (int64_t d = 0; d < layout_.d_v; d += kLanes) {
     Vector o = hn::Zero(kFloats);
     for (int64_t key = group.from[0]; key < group.to[0]; ++key) {

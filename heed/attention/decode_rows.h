@@ -66,7 +66,8 @@ class DecodeRows {
   hn::Mask<FloatTag> visible(const RowGroup& group, int r, int64_t key) const;
   float find_reference(const RowGroup& group, int r, DecodeMode mode);
   void weigh_row(const RowGroup& group, int r, float reference);
-  float sum_of_weights(const RowGroup& group, int r) const;
+  template <int R>
+  void sum_weights(const RowGroup& group, int first, float* sum) const;
   void drop_weights(const RowGroup& group, int r);
   template <class Element>
   void multiply_visible(const RowGroup& group, const Element* v);

@@ -1,6 +1,7 @@
 #include "heed/attention/score_job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "heed/attention/dropout.h"
@@ -62,10 +63,22 @@ void fill_values(const ScoreOptions& scores, const PositionBias& positions, int6
   const View<const float, 2>& table = scores.relative.table;
   const double slope = slopes.data() == nullptr ? 0.0 : static_cast<double>(slopes(head));
   const int32_t* const buckets = positions.buckets_of(list);
-  for_each_distance(positions, offset, [&](int64_t i, int64_t distance) {
-    const double learned = buckets == nullptr ? 0.0 : static_cast<double>(table(int64_t{buckets[i]}, head));
-    values[i] = static_cast<float>(kLog2E * (learned - slope * static_cast<double>(std::abs(distance))));
-  });
+  const int64_t sign = positions.lanes == ScoreLanes::queries ? -1 : 1;
+  // Distances count up in small integers, which the compiler turns into vectors.
+  constexpr int kBlock = 4096;
+  const auto fill = [&](auto learned) {
+    for (int64_t begin = 0; begin < positions.length; begin += kBlock) {
+      const auto first = static_cast<double>(sign * (begin - positions.first) - offset);
+      const auto step = static_cast<double>(sign);
+      const auto count = static_cast<int>(std::min<int64_t>(kBlock, positions.length - begin));
+      for (int i = 0; i < count; ++i) {
+        const double distance = std::abs(first + step * static_cast<double>(i));
+        values[begin + i] = static_cast<float>(kLog2E * (learned(begin + i) - slope * distance));
+      }
+    }
+  };
+  if (buckets == nullptr) return fill([](int64_t) { return 0.0; });
+  fill([&](int64_t i) { return static_cast<double>(table(int64_t{buckets[i]}, head)); });
 }
 
 // offset_of(list): the position of query 0.
