@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "heed/attention/decode_kernel.h"
@@ -21,6 +22,9 @@ constexpr const char* kName = "attention_decode";
 // Pieces of a task where an item is shared by threads.
 constexpr int64_t kTaskPieces = 4;
 
+// How far the positions of items may lie apart, where they are stated: one list of distances serves all items.
+constexpr int64_t kMostApart = int64_t{1} << 24;
+
 // Everything of a call that the two paths share.
 struct DecodeCall {
   const KvCache& cache;
@@ -30,10 +34,47 @@ struct DecodeCall {
 
   int64_t items() const { return static_cast<int64_t>(sequences.size()); }
   int64_t t_q() const { return job.q.size(1); }
+  int64_t length(int64_t n) const { return cache.length(sequences[static_cast<size_t>(n)]); }
+
+  int64_t longest() const {
+    int64_t most = 0;
+    for (int64_t n = 0; n < items(); ++n) most = std::max(most, length(n));
+    return most;
+  }
+
+  // The position of query 0 of item n, for the score options.
+  int64_t first_query(int64_t n) const {
+    const QueryPositions& positions = options.scores.positions;
+    return positions.is_stated() ? positions.offset({items(), job.q.size(2), t_q(), length(n)}, n) : length(n) - t_q();
+  }
+
+  DecodePositions positions(const int64_t* first_queries) const {
+    DecodePositions result{job.q.size(2), std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::min(),
+                           first_queries};
+    for (int64_t n = 0; n < items(); ++n) {
+      result.before = std::max(result.before, first_query(n) + t_q());
+      result.after = std::max(result.after, length(n) - first_query(n));
+    }
+    return result;
+  }
+
+  // What the score options take from the workspace: the positions of the first queries, and what score_job() needs.
+  int64_t score_floats() const {
+    if (options.scores.is_none()) return 0;
+    return aligned_floats<int64_t>(items()) +
+           aligned_floats<float>(score_job_floats(positions(nullptr), options.scores));
+  }
+
+  void prepare_scores(ScoreLanes lanes, float* floats) {
+    if (options.scores.is_none()) return;
+    auto* first_queries = reinterpret_cast<int64_t*>(floats);
+    for (int64_t n = 0; n < items(); ++n) std::construct_at(first_queries + n, first_query(n));
+    job.scores = score_job(positions(first_queries), options.scores, lanes, floats + aligned_floats<int64_t>(items()));
+  }
 
   // The keys that query t of item n sees.
   KeyRangeRule rule(int64_t n) const {
-    const int64_t length = cache.length(sequences[static_cast<size_t>(n)]);
+    const int64_t length = this->length(n);
     const int64_t offset = length - t_q();
     KeyRangeRule result;
     result.end = length;
@@ -47,6 +88,18 @@ struct DecodeCall {
   Workspace& workspace(Workspace& own) const { return options.workspace != nullptr ? *options.workspace : own; }
 };
 
+void check_scores(const DecodeCall& call) {
+  const ScoreOptions& scores = call.options.scores;
+  const MaskSizes sizes{call.items(), call.job.q.size(2), call.t_q(), call.longest()};
+  scores.check_sizes(kName, sizes);
+  if (!scores.positions.is_stated() || sizes.batch == 0) return;
+  scores.positions.check_fits(kName, "scores.positions", sizes);
+  const DecodePositions positions = call.positions(nullptr);
+  const int64_t apart = positions.before + positions.after - sizes.t_q - sizes.t_k;
+  check(apart <= kMostApart, kName, "the stated positions of the items lie about ", apart, " apart; at most ",
+        kMostApart, " in one call");
+}
+
 void check_call(const DecodeCall& call, View<float, 4> out, RowStates<float> rows) {
   const KvLayout& layout = call.job.layout;
   const View<const float, 4>& q = call.job.q;
@@ -55,7 +108,8 @@ void check_call(const DecodeCall& call, View<float, 4> out, RowStates<float> row
   check(q.size(1) >= 0 && heads >= 1 && heads % layout.kv_heads == 0, kName, "q has shape ", q.shape(), "; its ", heads,
         " heads must be a multiple of the ", layout.kv_heads, " key/value heads of the cache");
   check_tensor(kName, "out", out, {call.items(), q.size(1), heads, layout.d_v});
-  check_rows(kName, rows, {call.items(), heads, q.size(1), 0}, false);
+  const bool sigmoid = call.options.scores.normaliser == Normaliser::sigmoid;
+  sigmoid ? check_no_rows(kName, rows) : check_rows(kName, rows, {call.items(), heads, q.size(1), 0}, false);
   check(std::isfinite(call.job.score_factor), kName, "scale is ", call.options.scale.value_or(0.0F),
         "; it and its product with log2 e must be finite");
   check(call.options.window_left >= 0, kName, "window_left is ", call.options.window_left, "; give 0 or more");
@@ -66,10 +120,11 @@ void check_call(const DecodeCall& call, View<float, 4> out, RowStates<float> row
           " queries, but sequence ", sequence, " has ", call.cache.length(sequence),
           " keys; append the keys of the queries first");
   }
+  check_scores(call);
 }
 
 // More than a few queries: the forward kernel, block by block.
-void decode_blocks(const DecodeCall& call) {
+void decode_blocks(DecodeCall& call) {
   const DecodeJob& job = call.job;
   const int64_t heads = job.q.size(2);
   const int64_t queries = block_queries({call.items(), heads, call.t_q(), 0}, job.layout.d_k, job.layout.d_v);
@@ -80,7 +135,9 @@ void decode_blocks(const DecodeCall& call) {
   dispatch([&]<Isa isa>() {
     const int64_t scratch = aligned_floats<float>(forward_scratch<isa>(job.layout.d_k, job.layout.d_v));
     Workspace own;
-    float* floats = call.workspace(own).floats(static_cast<size_t>(tables + list + threads() * scratch));
+    const int64_t scores = call.score_floats();
+    float* floats = call.workspace(own).floats(static_cast<size_t>(tables + list + scores + threads() * scratch));
+    call.prepare_scores(ScoreLanes::queries, floats + tables + list);
     auto* pages = reinterpret_cast<const int32_t**>(floats);
     auto* block = reinterpret_cast<QueryBlock*>(floats + tables);
     int64_t at = 0;
@@ -104,8 +161,10 @@ void decode_blocks(const DecodeCall& call) {
     forward.mask = &mask;
     forward.score_factor = job.score_factor;
     forward.paged = &paged;
+    forward.scores = job.scores;
+    float* const workers = floats + tables + list + scores;
     parallel_for(blocks, [&](int64_t task, int worker) {
-      forward_block<isa>(forward, block[task], nullptr, floats + tables + list + worker * scratch);
+      forward_block<isa>(forward, block[task], nullptr, workers + worker * scratch);
     });
   });
 }
@@ -121,7 +180,7 @@ struct PieceTask {
 // A few queries: keys in lanes.
 class FewQueries {
  public:
-  explicit FewQueries(const DecodeCall& call) : call_(call), items_(call.items() * call.job.layout.kv_heads) {}
+  explicit FewQueries(DecodeCall& call) : call_(call), items_(call.items() * call.job.layout.kv_heads) {}
 
   void run() {
     const int64_t list = aligned_floats<DecodeItem>(items_);
@@ -133,10 +192,13 @@ class FewQueries {
       const int64_t results = shared ? pieces_ * row_floats : 0;
       const int64_t scratch = aligned_floats<float>(decode_scratch<isa>(call_.job));
       Workspace own;
-      float* floats = call_.workspace(own).floats(static_cast<size_t>(list + tasks + results + threads() * scratch));
+      const int64_t scores = call_.score_floats();
+      const int64_t before_workers = list + tasks + results + scores;
+      float* floats = call_.workspace(own).floats(static_cast<size_t>(before_workers + threads() * scratch));
       item_ = reinterpret_cast<DecodeItem*>(floats);
       list_items();
-      float* const workers = floats + list + tasks + results;
+      call_.prepare_scores(ScoreLanes::keys, floats + list + tasks + results);
+      float* const workers = floats + before_workers;
       if (!shared) return run_whole<isa>(workers, scratch);
       run_shared<isa>(reinterpret_cast<PieceTask*>(floats + list), floats + list + tasks, row_floats, workers, scratch);
     });
@@ -221,7 +283,7 @@ class FewQueries {
     });
   }
 
-  const DecodeCall& call_;
+  DecodeCall& call_;
   int64_t items_;  // of the batch, times key/value heads
   int64_t pieces_ = 0;
   int64_t most_pieces_ = 0;  // of an item
@@ -235,7 +297,7 @@ void attention_decode(const KvCache& cache, std::span<const int64_t> sequences, 
   const double scale =
       options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(cache.layout().d_k));
   const auto score_factor = static_cast<float>(scale * kLog2E);
-  const DecodeCall call{cache, sequences, options, {cache.layout(), q, out, rows, score_factor}};
+  DecodeCall call{cache, sequences, options, {cache.layout(), q, out, rows, score_factor}};
   check_call(call, out, rows);
   if (out.count() == 0) return;
   if (q.size(1) > kFewQueries) return decode_blocks(call);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "heed/attention/decode_options.h"
 #include "heed/attention/decode_rows.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
@@ -22,7 +23,7 @@ namespace heed::HWY_NAMESPACE {
 int64_t DecodeRows::scratch_floats(const DecodeJob& job) {
   const int64_t rows = job.row_count();
   return rows * (round_up<int64_t>(job.layout.d_k, kUnit) + job.layout.v_step) + 2 * round_up<int64_t>(rows, kUnit) +
-         kStreamRows * (2 * kPageKeys + piece_result_floats(job.layout));
+         kStreamRows * (3 * kPageKeys + piece_result_floats(job.layout));
 }
 
 DecodeRows::DecodeRows(const DecodeJob& job, const DecodeItem& item, float* scratch)
@@ -39,13 +40,14 @@ DecodeRows::DecodeRows(const DecodeJob& job, const DecodeItem& item, float* scra
   scores_ = take(kStreamRows * kPageKeys);
   weights_ = take(kStreamRows * kPageKeys);
   piece_ = take(kStreamRows * piece_result_floats(layout_));
+  shown_ = job.scores.bias.data() != nullptr ? take(kStreamRows * kPageKeys) : nullptr;
 }
 
 void DecodeRows::pack_queries() {
   const int64_t step = round_up<int64_t>(layout_.d_k, kUnit);
   const Vector factor = hn::Set(kFloats, job_.score_factor);
   for (int64_t row = 0; row < rows_; ++row) {
-    const float* from = &job_.q(item_.n, row / group_, item_.kv_head * group_ + row % group_, 0);
+    const float* from = &job_.q(item_.n, query_of(row), head_of(row), 0);
     float* to = q_ + row * step;
     int64_t d = 0;
     for (; d + kLanes <= layout_.d_k; d += kLanes) {
@@ -116,7 +118,7 @@ RowGroup DecodeRows::rows_of_piece(int64_t first, int64_t count, int64_t piece) 
   group.piece = piece;
   group.begin = kPageKeys;
   for (int i = 0; i < group.count; ++i) {
-    const KeyRange keys = item_.rule.at((first + i) / group_);
+    const KeyRange keys = item_.rule.at(query_of(first + i));
     group.from[i] = std::clamp<int64_t>(keys.begin - piece * kPageKeys, 0, kPageKeys);
     group.to[i] = std::clamp<int64_t>(keys.end - piece * kPageKeys, 0, kPageKeys);
     if (group.from[i] >= group.to[i]) continue;
@@ -140,7 +142,8 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
   const Element* ahead = first_group ? v : nullptr;
   with_count<kStreamRows>(group.count, [&]<int R>() HWY_ATTR {
     score<R>(group, k, ahead);
-    if (mode == DecodeMode::fast) {
+    if (job_.scores.on_tiles) return compute_with_options<R>(group, v, reinterpret_cast<const Element*>(next), mode);
+    if (mode != DecodeMode::true_maximum) {
       exponentiate<R>(group);
       multiply<R>(group, v, reinterpret_cast<const Element*>(next));
       if (sums_in_range<R>(group)) return;
@@ -243,7 +246,7 @@ template <int R>
 void DecodeRows::use_true_maximum(const RowGroup& group, DecodeMode mode) {
   for (int r = 0; r < R; ++r) {
     float* result = piece_result(r);
-    if (mode == DecodeMode::fast && result[1] >= kLeastSum && result[1] <= kMostSum) continue;
+    if (mode != DecodeMode::true_maximum && result[1] >= kLeastSum && result[1] <= kMostSum) continue;
     result[0] = -std::numeric_limits<float>::infinity();
     for (int64_t key = group.from[r]; key < group.to[r]; ++key) {
       result[0] = std::max(result[0], scores_[r * kPageKeys + key]);  // a NaN is not taken
@@ -286,26 +289,34 @@ bool DecodeRows::is_finite(int64_t row) const {
 // Rows that are not finite again: alone, so that keys which only others see take no part; then with true maxima.
 void DecodeRows::finish() {
   for (int64_t row = 0; row < rows_; ++row) {
-    for (const DecodeMode mode : {DecodeMode::fast, DecodeMode::true_maximum}) {
+    if (job_.scores.sinks.data() != nullptr) merge_sink(row);
+    for (const DecodeMode mode : {DecodeMode::careful, DecodeMode::true_maximum}) {
       if (is_finite(row)) break;
-      clear_states(row, 1);
-      for (int64_t piece = item_.first_piece; piece < item_.end_piece; ++piece) {
-        const RowGroup group = rows_of_piece(row, 1, piece);
-        if (group.begin >= group.end) continue;
-        compute_piece(group, false, nullptr, mode);
-        merge(row, piece_result(0));
-      }
+      compute_again(row, mode);
     }
     write(row);
   }
 }
 
+void DecodeRows::compute_again(int64_t row, DecodeMode mode) {
+  clear_states(row, 1);
+  for (int64_t piece = item_.first_piece; piece < item_.end_piece; ++piece) {
+    const RowGroup group = rows_of_piece(row, 1, piece);
+    if (group.begin >= group.end) continue;
+    compute_piece(group, false, nullptr, mode);
+    merge(row, piece_result(0));
+  }
+  if (job_.scores.sinks.data() != nullptr) merge_sink(row);
+}
+
 // out = o / sum; 0 for a row that saw no key.
 void DecodeRows::write(int64_t row) const {
-  const int64_t t = row / group_;
-  const int64_t head = item_.kv_head * group_ + row % group_;
+  const int64_t t = query_of(row);
+  const int64_t head = head_of(row);
+  const ScoreJob& scores = job_.scores;
   const float sum = sum_[row];
-  const float factor = sum == 0.0F ? 0.0F : 1.0F / sum;
+  const float inverse = sum == 0.0F ? 0.0F : scores.kept_scale / sum;
+  const float factor = scores.sigmoid ? scores.kept_scale : inverse;
   const float* o = o_ + row * layout_.v_step;
   float* out = &job_.out(item_.n, t, head, 0);
   for (int64_t d = 0; d < layout_.d_v; ++d) out[d] = factor * o[d] + 0.0F;

@@ -4,6 +4,7 @@
 #include "heed/attention/attention.h"
 #include "heed/attention/forward_kernel.h"
 #include "heed/attention/kv_cache.h"
+#include "heed/attention/score_job.h"
 #include "heed/simd/isa.h"
 
 namespace heed {
@@ -19,6 +20,7 @@ struct DecodeJob {
   View<float, 4> out;      // [N, Tq, H, Dv]
   RowStates<float> rows;   // null views when nobody asked
   float score_factor = 0.0F;
+  ScoreJob scores{};
 
   int64_t group() const { return q.size(2) / layout.kv_heads; }
   int64_t row_count() const { return q.size(1) * group(); }  // rows that share a key/value head

@@ -19,9 +19,11 @@ struct RowGroup {
   int64_t end = 0;
 };
 
+// Rows that come out non-finite are computed again, each alone, the second and third time with:
 enum class DecodeMode {
   fast,
-  true_maximum,  // every reference is the true maximum, so that nothing overflows on the way
+  careful,       // hidden keys take no part in the products, so that their NaN cannot leak
+  true_maximum,  // and every reference is the true maximum, so that nothing overflows on the way
 };
 
 class DecodeRows {
@@ -56,10 +58,29 @@ class DecodeRows {
   template <int R>
   void use_true_maximum(const RowGroup& group, DecodeMode mode);
 
+  // With score options (decode_options.h).
+  template <int R, class Element>
+  void compute_with_options(const RowGroup& group, const Element* v, const Element* next, DecodeMode mode);
+  void change_scores(const RowGroup& group);
+  void add_bias(const RowGroup& group, int r);
+  hn::Mask<FloatTag> visible(const RowGroup& group, int r, int64_t key) const;
+  float find_reference(const RowGroup& group, int r, DecodeMode mode);
+  void weigh_row(const RowGroup& group, int r, float reference);
+  template <int R>
+  void sum_weights(const RowGroup& group, int first, float* sum) const;
+  void drop_weights(const RowGroup& group, int r);
+  template <class Element>
+  void multiply_visible(const RowGroup& group, const Element* v);
+  void merge_sink(int64_t row);
+
   void merge(int64_t row, const float* piece);
   bool is_finite(int64_t row) const;
   void finish();
+  void compute_again(int64_t row, DecodeMode mode);
   void write(int64_t row) const;
+
+  int64_t query_of(int64_t row) const { return row / group_; }
+  int64_t head_of(int64_t row) const { return item_.kv_head * group_ + row % group_; }
 
   // Reference, sum and o of the row r of the group at hand.
   float* piece_result(int r) const { return piece_ + r * piece_result_floats(layout_); }
@@ -76,6 +97,7 @@ class DecodeRows {
   float* sum_;        // [rows]
   float* scores_;     // [kStreamRows][kPageKeys] of the piece at hand
   float* weights_;    // [kStreamRows][kPageKeys]
+  float* shown_;      // [kStreamRows][kPageKeys]: 0 where -∞ in the dense bias hides a key, else 1; null without one
   float* piece_;      // [kStreamRows][piece_result_floats]
 };
 

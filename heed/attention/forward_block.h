@@ -134,10 +134,5 @@ HWY_INLINE void ForwardBlock::score_tiles(const QueryPanel& panel, const KeyPiec
   });
 }
 
-// Lanes whose sum lets the piece keep the reference 0. NaN and ∞ are not in range.
-HWY_INLINE hn::Mask<FloatTag> in_range(Vector sum) {
-  return hn::And(hn::Ge(sum, hn::Set(kFloats, kLeastSum)), hn::Le(sum, hn::Set(kFloats, kMostSum)));
-}
-
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -102,7 +102,8 @@ void ForwardBlock::pack_queries() {
                     std::min<int64_t>(panel.rows - first, kLanes), d_k_, job_.score_factor, panel.q + first, kWidth);
     }
     if (panel.dropout != nullptr) {
-      set_dropout_words(*job_.scores.dropout, block_.b, head_, panel.q_begin, kWidth, panel.dropout);
+      set_dropout_words(*job_.scores.dropout, block_.b, head_, job_.scores.query_number(block_.b, panel.q_begin),
+                        kWidth, panel.dropout);
     }
   }
 }

@@ -54,7 +54,7 @@ inline void ForwardBlock::prefetch_bias(const QueryPanel& panel, const KeyPiece&
 
 // Biases may move the scores of whole pieces far from 0. Where the largest score of every query already tells that the
 // piece's sum will be in range, or that it cannot be, this sets the references by the rule (0, or the largest score),
-// and the piece need not be computed twice. A sum of up to 128 weights lies between the largest one and 2^7 of it.
+// and the piece need not be computed twice.
 inline bool ForwardBlock::find_references(QueryPanel& panel) {
   std::fill_n(piece_reference_, kWidth, -kInfinity);
   for (int i = 0; i < mask_.run_count(); ++i) {
@@ -66,8 +66,10 @@ inline bool ForwardBlock::find_references(QueryPanel& panel) {
   for (int c = 0; c < panel.vectors; ++c) {
     float* const at = piece_reference_ + c * kLanes;
     const Vector most = hn::LoadU(kFloats, at);
-    const auto inside = hn::And(hn::Ge(most, hn::Set(kFloats, -59.0F)), hn::Le(most, hn::Set(kFloats, 52.0F)));
-    const auto outside = hn::Or(hn::Lt(most, hn::Set(kFloats, -68.0F)), hn::Gt(most, hn::Set(kFloats, 61.0F)));
+    const auto inside =
+        hn::And(hn::Ge(most, hn::Set(kFloats, kLeastInside)), hn::Le(most, hn::Set(kFloats, kMostInside)));
+    const auto outside =
+        hn::Or(hn::Lt(most, hn::Set(kFloats, kLeastOutside)), hn::Gt(most, hn::Set(kFloats, kMostOutside)));
     const auto unseen = hn::Eq(most, hn::Set(kFloats, -kInfinity));
     certain = certain && hn::AllTrue(kFloats, hn::Or(inside, outside));
     all_zero = all_zero && hn::AllTrue(kFloats, hn::Or(inside, unseen));
@@ -151,29 +153,20 @@ inline void ForwardBlock::drop_weights(const QueryPanel& panel, const KeyPiece& 
   }
 }
 
-// The sink, merged last, as a piece of its own: one key without a value. Its reference is 0 where 2^sink is in range,
-// else the sink itself.
+// The sink, merged last, as a piece of its own: one key without a value.
 inline void ForwardBlock::merge_sink(QueryPanel& panel) {
-  const Vector sink = scaled_bias(hn::Set(kFloats, job_.scores.sinks(head_)));
-  const Vector infinite = hn::Set(kFloats, -kInfinity);
-  if (hn::AllTrue(kFloats, hn::Eq(sink, infinite))) return;
-  const Vector zero = hn::Zero(kFloats);
+  const Sink sink = sink_of(job_.scores, head_);
+  if (sink.is_none) return;
   const Vector one = hn::Set(kFloats, 1.0F);
-  const Vector plain_sum = exp2(sink);
-  const auto plain = in_range(plain_sum);
-  const Vector sink_reference = hn::IfThenElse(plain, zero, sink);
-  const Vector sink_sum = hn::IfThenElse(plain, plain_sum, one);
   if (!panel.started) std::fill_n(panel.o, d_v_ * kWidth, 0.0F);
   panel.started = true;
   for (int c = 0; c < panel.vectors; ++c) {
     const int64_t at = int64_t{c} * kLanes;
-    const Vector m = hn::LoadU(kFloats, panel.reference + at);
-    const Vector most = hn::IfThenElse(hn::Gt(sink_reference, m), sink_reference, m);
-    const Vector scale = hn::IfThenElse(hn::Eq(m, most), one, exp2(hn::Sub(m, most)));
-    const Vector sink_scale = hn::IfThenElse(hn::Eq(sink_reference, most), one, exp2(hn::Sub(sink_reference, most)));
-    const Vector sum = hn::LoadU(kFloats, panel.sum + at);
-    hn::StoreU(most, kFloats, panel.reference + at);
-    hn::StoreU(hn::MulAdd(sink_sum, sink_scale, hn::Mul(sum, scale)), kFloats, panel.sum + at);
+    Vector reference = hn::LoadU(kFloats, panel.reference + at);
+    Vector sum = hn::LoadU(kFloats, panel.sum + at);
+    const Vector scale = add_sink(sink, reference, sum);
+    hn::StoreU(reference, kFloats, panel.reference + at);
+    hn::StoreU(sum, kFloats, panel.sum + at);
     if (hn::AllTrue(kFloats, hn::Eq(scale, one))) continue;
     for (int64_t d = 0; d < d_v_; ++d) {
       float* const o = panel.o + d * kWidth + at;

@@ -1,6 +1,7 @@
 #include "heed/attention/score_job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "heed/attention/dropout.h"
@@ -13,34 +14,40 @@ namespace {
 // Lanes past the last query or key are read, not used: lists are longer by a panel at both ends.
 constexpr int64_t kMargin = 64;
 
-struct Sizes {
-  int64_t items = 0;   // lists: one, or one an item
-  int64_t length = 0;  // of a list
+// The lists of distances that a call needs: one for all items, or one an item; none where no option asks for them.
+struct Lists {
+  int64_t count = 0;
+  int64_t before = 0;  // every query - key lies below this,
+  int64_t after = 0;   // and every key - query below this
+  int64_t heads = 0;
+
+  int64_t length() const { return round_up<int64_t>(before + after + 2 * kMargin, 16); }
+  int64_t floats() const { return count == 0 ? 0 : count * length() * (heads + 1); }
 };
 
-Sizes sizes_of(const Problem& problem, const AttentionOptions& options) {
+Lists lists_of(const Problem& problem, const AttentionOptions& options) {
   if (!options.scores.has_positions() || problem.sizes.batch == 0) return {};
-  Sizes sizes{1, round_up<int64_t>(problem.sizes.t_q + problem.sizes.t_k + 2 * kMargin, 16)};
+  Lists lists{1, problem.sizes.t_q, problem.sizes.t_k, problem.sizes.heads};
   const int64_t first = options.scores.query_offset(problem.sizes, options.mask, 0);
   for (int64_t b = 1; b < problem.sizes.batch; ++b) {
-    if (options.scores.query_offset(problem.sizes, options.mask, b) != first) sizes.items = problem.sizes.batch;
+    if (options.scores.query_offset(problem.sizes, options.mask, b) != first) lists.count = problem.sizes.batch;
   }
-  return sizes;
+  return lists;
 }
 
-// Calls visit(i, position_k - position_q) for each place i of the list of item b.
+Lists lists_of(const DecodePositions& call, const ScoreOptions& scores) {
+  return scores.has_positions() ? Lists{1, call.before, call.after, call.heads} : Lists{};
+}
+
+// Calls visit(i, position_k - position_q) for each place i of a list whose query 0 stands at `offset`.
 template <class Visit>
-void for_each_distance(const Problem& problem, const AttentionOptions& options, int64_t b,
-                       const PositionBias& positions, Visit visit) {
-  const int64_t offset = options.scores.query_offset(problem.sizes, options.mask, b);
+void for_each_distance(const PositionBias& positions, int64_t offset, Visit visit) {
   const int64_t sign = positions.lanes == ScoreLanes::queries ? -1 : 1;
   for (int64_t i = 0; i < positions.length; ++i) visit(i, sign * (i - positions.first) - offset);
 }
 
-void fill_buckets(const Problem& problem, const AttentionOptions& options, int64_t b, const PositionBias& positions,
-                  int32_t* buckets) {
-  const RelativeTable& relative = options.scores.relative;
-  for_each_distance(problem, options, b, positions, [&](int64_t i, int64_t distance) {
+void fill_buckets(const RelativeTable& relative, const PositionBias& positions, int64_t offset, int32_t* buckets) {
+  for_each_distance(positions, offset, [&](int64_t i, int64_t distance) {
     // Past max_distance nothing changes, and logarithms are slow.
     const bool far = std::abs(distance) > relative.max_distance;
     buckets[i] = far && i > 0 ? buckets[i - 1]
@@ -49,28 +56,56 @@ void fill_buckets(const Problem& problem, const AttentionOptions& options, int64
   });
 }
 
-// log2 e · (table - slope · |distance|) of one item and head.
-void fill_values(const Problem& problem, const AttentionOptions& options, int64_t b, int64_t head,
-                 const PositionBias& positions, float* values) {
-  const View<const float, 1>& slopes = options.scores.alibi_slopes;
-  const View<const float, 2>& table = options.scores.relative.table;
+// log2 e · (table - slope · |distance|) of one list and head.
+void fill_values(const ScoreOptions& scores, const PositionBias& positions, int64_t list, int64_t offset, int64_t head,
+                 float* values) {
+  const View<const float, 1>& slopes = scores.alibi_slopes;
+  const View<const float, 2>& table = scores.relative.table;
   const double slope = slopes.data() == nullptr ? 0.0 : static_cast<double>(slopes(head));
-  const int32_t* const buckets = positions.buckets_of(b);
-  for_each_distance(problem, options, b, positions, [&](int64_t i, int64_t distance) {
-    const double learned = buckets == nullptr ? 0.0 : static_cast<double>(table(int64_t{buckets[i]}, head));
-    values[i] = static_cast<float>(kLog2E * (learned - slope * static_cast<double>(std::abs(distance))));
+  const int32_t* const buckets = positions.buckets_of(list);
+  const int64_t sign = positions.lanes == ScoreLanes::queries ? -1 : 1;
+  // Distances count up in small integers, which the compiler turns into vectors.
+  constexpr int kBlock = 4096;
+  const auto fill = [&](auto learned) {
+    for (int64_t begin = 0; begin < positions.length; begin += kBlock) {
+      const auto first = static_cast<double>(sign * (begin - positions.first) - offset);
+      const auto step = static_cast<double>(sign);
+      const auto count = static_cast<int>(std::min<int64_t>(kBlock, positions.length - begin));
+      for (int i = 0; i < count; ++i) {
+        const double distance = std::abs(first + step * static_cast<double>(i));
+        values[begin + i] = static_cast<float>(kLog2E * (learned(begin + i) - slope * distance));
+      }
+    }
+  };
+  if (buckets == nullptr) return fill([](int64_t) { return 0.0; });
+  fill([&](int64_t i) { return static_cast<double>(table(int64_t{buckets[i]}, head)); });
+}
+
+// offset_of(list): the position of query 0.
+template <class OffsetOf>
+PositionBias fill_lists(const ScoreOptions& scores, const Lists& lists, ScoreLanes lanes, float* floats,
+                        OffsetOf offset_of) {
+  PositionBias positions;
+  positions.heads = lists.heads;
+  positions.length = lists.length();
+  positions.lanes = lanes;
+  positions.first = kMargin + (lanes == ScoreLanes::queries ? lists.after : lists.before);
+  positions.by_item = lists.count > 1;
+  auto* buckets = reinterpret_cast<int32_t*>(floats + lists.count * lists.heads * positions.length);
+  positions.values = floats;
+  positions.buckets = scores.relative.table.data() == nullptr ? nullptr : buckets;
+  for (int64_t list = 0; list < lists.count && positions.buckets != nullptr; ++list) {
+    fill_buckets(scores.relative, positions, offset_of(list), buckets + list * positions.length);
+  }
+  parallel_for(lists.count * lists.heads, [&](int64_t task, int) {
+    const int64_t list = task / lists.heads;
+    fill_values(scores, positions, list, offset_of(list), task % lists.heads, floats + task * positions.length);
   });
+  return positions;
 }
 
-}  // namespace
-
-int64_t score_job_floats(const Problem& problem, const AttentionOptions& options) {
-  const auto [items, length] = sizes_of(problem, options);
-  return items * length * (problem.sizes.heads + 1);
-}
-
-ScoreJob score_job(const Problem& problem, const AttentionOptions& options, ScoreLanes lanes, float* floats) {
-  const ScoreOptions& scores = options.scores;
+// Everything but the position biases.
+ScoreJob job_of(const ScoreOptions& scores) {
   ScoreJob job;
   job.sigmoid = scores.normaliser == Normaliser::sigmoid;
   if (scores.soft_cap) {
@@ -83,27 +118,37 @@ ScoreJob score_job(const Problem& problem, const AttentionOptions& options, Scor
     job.dropout = &scores.dropout;
     job.kept_scale = static_cast<float>(dropout_scale(scores.dropout));
   }
-  const auto [items, length] = sizes_of(problem, options);
-  job.on_tiles = job.sigmoid || scores.soft_cap || job.bias.data() != nullptr || items > 0 || job.dropout != nullptr;
-  job.far = !job.sigmoid && (job.bias.data() != nullptr || items > 0);
-  if (items == 0) return job;
+  job.on_tiles =
+      job.sigmoid || scores.soft_cap || job.bias.data() != nullptr || scores.has_positions() || job.dropout != nullptr;
+  job.far = !job.sigmoid && (job.bias.data() != nullptr || scores.has_positions());
+  return job;
+}
 
-  PositionBias& positions = job.positions;
-  positions.heads = problem.sizes.heads;
-  positions.length = length;
-  positions.lanes = lanes;
-  positions.first = kMargin + (lanes == ScoreLanes::queries ? problem.sizes.t_k : problem.sizes.t_q);
-  positions.by_item = items > 1;
-  auto* buckets = reinterpret_cast<int32_t*>(floats + items * positions.heads * length);
-  positions.values = floats;
-  positions.buckets = scores.relative.table.data() == nullptr ? nullptr : buckets;
-  for (int64_t b = 0; b < items && positions.buckets != nullptr; ++b) {
-    fill_buckets(problem, options, b, positions, buckets + b * length);
-  }
-  parallel_for(items * positions.heads, [&](int64_t task, int) {
-    fill_values(problem, options, task / positions.heads, task % positions.heads, positions,
-                floats + task * positions.length);
+}  // namespace
+
+int64_t score_job_floats(const Problem& problem, const AttentionOptions& options) {
+  return lists_of(problem, options).floats();
+}
+
+ScoreJob score_job(const Problem& problem, const AttentionOptions& options, ScoreLanes lanes, float* floats) {
+  ScoreJob job = job_of(options.scores);
+  const Lists lists = lists_of(problem, options);
+  if (lists.count == 0) return job;
+  job.positions = fill_lists(options.scores, lists, lanes, floats, [&](int64_t list) {
+    return options.scores.query_offset(problem.sizes, options.mask, list);
   });
+  return job;
+}
+
+int64_t score_job_floats(const DecodePositions& call, const ScoreOptions& scores) {
+  return lists_of(call, scores).floats();
+}
+
+ScoreJob score_job(const DecodePositions& call, const ScoreOptions& scores, ScoreLanes lanes, float* floats) {
+  ScoreJob job = job_of(scores);
+  job.first_queries = call.first_queries;
+  const Lists lists = lists_of(call, scores);
+  if (lists.count > 0) job.positions = fill_lists(scores, lists, lanes, floats, [](int64_t) { return int64_t{0}; });
   return job;
 }
 

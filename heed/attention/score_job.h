@@ -11,7 +11,8 @@ namespace heed {
 enum class ScoreLanes { queries, keys };
 
 // ALiBi and the relative table together: both depend on the distance of a pair alone, so for each head one list over
-// all distances holds log2 e · (table - slope · |distance|), rounded once. O(Tq + Tk) memory.
+// all distances holds log2 e · (table - slope · |distance|), rounded once. O(Tq + Tk) memory. Queries are given by
+// their number, ScoreJob::query_number().
 struct PositionBias {
   const float* values = nullptr;     // [items or 1][H][length]; null: none
   const int32_t* buckets = nullptr;  // [items or 1][length]: the bucket of each distance; null without a table
@@ -42,7 +43,12 @@ struct ScoreJob {
   View<const float, 4> bias;   // null: none
   View<const float, 1> sinks;  // null: none
   const Dropout* dropout = nullptr;
-  float kept_scale = 1.0F;  // 1 / (1 - p)
+  float kept_scale = 1.0F;                 // 1 / (1 - p)
+  const int64_t* first_queries = nullptr;  // [B]: decode's positions of query 0 of each item; null: 0
+
+  // The number of query q of item b, by which dropout and position biases know it: its index in the call, or, in
+  // decode, its position.
+  int64_t query_number(int64_t b, int64_t q) const { return first_queries == nullptr ? q : first_queries[b] + q; }
 
   // The row of the dense bias of query q, from key k on.
   const float* bias_row(int64_t b, int64_t head, int64_t q, int64_t k) const {
@@ -55,5 +61,17 @@ int64_t score_job_floats(const Problem& problem, const AttentionOptions& options
 
 // Lays out the position biases in `floats`. The job points into `options` and `floats`.
 ScoreJob score_job(const Problem& problem, const AttentionOptions& options, ScoreLanes lanes, float* floats);
+
+// What decode knows of the queries and keys of all items together.
+struct DecodePositions {
+  int64_t heads = 0;
+  int64_t before = 0;  // every query - key, by position, lies below this,
+  int64_t after = 0;   // and every key - query below this
+  const int64_t* first_queries = nullptr;
+};
+
+// The same for decode: one list of distances serves all items, whatever their lengths.
+int64_t score_job_floats(const DecodePositions& call, const ScoreOptions& scores);
+ScoreJob score_job(const DecodePositions& call, const ScoreOptions& scores, ScoreLanes lanes, float* floats);
 
 }  // namespace heed

@@ -36,6 +36,16 @@ void check_bias(const char* function, View<const float, 4> bias, const MaskSizes
 }  // namespace
 
 void ScoreOptions::check_fits(const char* function, const MaskSizes& sizes, const Mask& mask) const {
+  check_sizes(function, sizes);
+  if (!has_positions()) return;
+  if (positions.is_stated() || !mask.has_positions()) {
+    positions.check_fits(function, "ALiBi or a relative table", sizes);
+  } else {
+    mask.check_positions(function, sizes);
+  }
+}
+
+void ScoreOptions::check_sizes(const char* function, const MaskSizes& sizes) const {
   if (soft_cap) {
     // In base 2 the kernels divide by cap · log2 e.
     check(*soft_cap >= 1e-30F && *soft_cap <= 1e30F, function, "soft cap is ", *soft_cap,
@@ -46,13 +56,6 @@ void ScoreOptions::check_fits(const char* function, const MaskSizes& sizes, cons
           " slopes for H = ", sizes.heads, " query heads; give one for each");
   }
   if (relative.table.data() != nullptr) check_relative(function, relative, sizes.heads);
-  if (has_positions()) {
-    if (positions.is_stated() || !mask.has_positions()) {
-      positions.check_fits(function, "ALiBi or a relative table", sizes);
-    } else {
-      mask.check_positions(function, sizes);
-    }
-  }
   if (bias.data() != nullptr) check_bias(function, bias, sizes);
   if (sinks.data() != nullptr) {
     check(sinks.size(0) == sizes.heads, function, "there are ", sinks.size(0), " sinks for H = ", sizes.heads,

@@ -69,6 +69,8 @@ struct ScoreOptions {
 
   // Throws an Error that names `function` unless the options fit the sizes and the mask.
   void check_fits(const char* function, const MaskSizes& sizes, const Mask& mask) const;
+  // The same for everything but the positions.
+  void check_sizes(const char* function, const MaskSizes& sizes) const;
 
   // The position of query 0 of item b.
   int64_t query_offset(const MaskSizes& sizes, const Mask& mask, int64_t b) const;

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "heed/attention/dropout.h"
+#include "heed/attention/forward_kernel.h"
 #include "heed/attention/score_job.h"
 #include "heed/simd/math.h"
 #include "heed/simd/transpose.h"
@@ -105,7 +106,7 @@ inline bool add_bias(const ScoreJob& job, const QueryLanes& place, const ScoreTi
 HWY_INLINE bool apply_options(const ScoreJob& job, const QueryLanes& place, const ScoreTile& tile) {
   if (job.cap != 0.0F) cap_scores(job, tile);
   if (job.positions.values != nullptr) {
-    add_position_bias(job.positions.of(place.b, place.head, place.q, place.key), tile);
+    add_position_bias(job.positions.of(place.b, place.head, job.query_number(place.b, place.q), place.key), tile);
   }
   bool hides = false;
   for (int c = 0; c < tile.vectors && job.bias.data() != nullptr; ++c) {
@@ -123,6 +124,46 @@ HWY_INLINE bool apply_options(const ScoreJob& job, const QueryLanes& place, cons
 HWY_INLINE Vector weight_of(const ScoreJob& job, Vector score) {
   const Vector weight = job.sigmoid ? sigmoid_base2(score) : exp2(score);
   return hn::IfThenZeroElse(hn::Lt(score, hn::Set(kFloats, -100.0F)), weight);
+}
+
+// Lanes whose sum lets the piece keep the reference 0. NaN and ∞ are not in range.
+HWY_INLINE hn::Mask<FloatTag> in_range(Vector sum) {
+  return hn::And(hn::Ge(sum, hn::Set(kFloats, kLeastSum)), hn::Le(sum, hn::Set(kFloats, kMostSum)));
+}
+
+// A sum of up to 128 weights lies between the largest one and 2^7 of it. So a largest score in kLeastInside …
+// kMostInside tells that the sum with the reference 0 will be in range, and one outside of kLeastOutside …
+// kMostOutside that it will not.
+inline constexpr float kLeastInside = -59.0F;
+inline constexpr float kMostInside = 52.0F;
+inline constexpr float kLeastOutside = -68.0F;
+inline constexpr float kMostOutside = 61.0F;
+
+// The sink of a head as a piece of its own, one key without a value: its reference is 0 where 2^sink is in range, else
+// the sink itself.
+struct Sink {
+  bool is_none = false;  // -∞: it changes nothing
+  Vector reference;
+  Vector sum;
+};
+
+HWY_INLINE Sink sink_of(const ScoreJob& job, int64_t head) {
+  const Vector sink = scaled_bias(hn::Set(kFloats, job.sinks(head)));
+  const Vector plain_sum = exp2(sink);
+  const auto plain = in_range(plain_sum);
+  return {hn::AllTrue(kFloats, hn::Eq(sink, hn::Set(kFloats, -std::numeric_limits<float>::infinity()))),
+          hn::IfThenZeroElse(plain, sink), hn::IfThenElse(plain, plain_sum, hn::Set(kFloats, 1.0F))};
+}
+
+// Merges the sink into reference and sum of rows in lanes. Returns what their o is to be multiplied by.
+HWY_INLINE Vector add_sink(const Sink& sink, Vector& reference, Vector& sum) {
+  const Vector one = hn::Set(kFloats, 1.0F);
+  const Vector most = hn::IfThenElse(hn::Gt(sink.reference, reference), sink.reference, reference);
+  const Vector scale = hn::IfThenElse(hn::Eq(reference, most), one, exp2(hn::Sub(reference, most)));
+  const Vector sink_scale = hn::IfThenElse(hn::Eq(sink.reference, most), one, exp2(hn::Sub(sink.reference, most)));
+  reference = most;
+  sum = hn::MulAdd(sink.sum, sink_scale, hn::Mul(sum, scale));
+  return scale;
 }
 
 using DropoutTag = hn::RebindToUnsigned<FloatTag>;

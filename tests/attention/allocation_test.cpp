@@ -89,6 +89,14 @@ TEST(DecodeAllocation, DecodeWithAWorkspaceAllocatesOnlyOnce) {
     DecodeOptions options;
     options.workspace = &workspace;
     expect_second_call_allocates_nothing([&] { attention_decode(cache, sequences, c.q, options, c.out, c.rows); });
+    ScoreTensors tensors(c, 3);
+    tensors.use_alibi();
+    tensors.use_table(16, 60, false);
+    tensors.use_bias(1, 1, 3);
+    tensors.use_sinks();
+    options.scores = c.options.scores;
+    options.scores.dropout = {0.1F, 1, 2, 3, {5, 6}};
+    expect_second_call_allocates_nothing([&] { attention_decode(cache, sequences, c.q, options, c.out, c.rows); });
   }
 }
 

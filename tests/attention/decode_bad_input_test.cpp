@@ -22,6 +22,7 @@ class DecodeBadInput : public ::testing::Test {
     out = c.out;
     rows = c.rows;
     call();  // it is right
+    right_ = values_of(c.out);
     c.clear_results();
     untouched_ = values_of(c.out);
   }
@@ -37,12 +38,25 @@ class DecodeBadInput : public ::testing::Test {
   AttentionCase c{{.batch = 2, .t_q = 2, .t_k = 10, .heads = 4, .kv_heads = 2, .d_k = 8, .d_v = 6}, Layout::bthd, 1};
   KvCache cache;
   std::vector<int64_t> sequences;
+  // What change() makes of the score options is refused, and nothing of the cache is changed by it.
+  void expect_scores_refused(const std::function<void(ScoreOptions&)>& change, const std::vector<std::string>& texts) {
+    options.scores = {};
+    change(options.scores);
+    expect_refused(texts);
+    options.scores = {};
+    rows = c.rows;
+    call();
+    EXPECT_TRUE(same_bits(values_of(c.out), right_));
+    c.clear_results();
+  }
+
   View<const float, 4> q;
   DecodeOptions options;
   View<float, 4> out;
   RowStates<float> rows;
 
  private:
+  std::vector<float> right_;
   std::vector<float> untouched_;
 };
 
@@ -102,6 +116,52 @@ TEST_F(DecodeBadInput, AScaleThatIsNotFinite) {
 TEST_F(DecodeBadInput, ANegativeWindow) {
   options.window_left = -1;
   expect_refused({"window_left is -1"});
+}
+
+TEST_F(DecodeBadInput, ScoreOptionsOfTheWrongSize) {
+  const std::vector<float> values(1000);
+  const float* const data = values.data();
+  expect_scores_refused([&](ScoreOptions& o) { o.alibi_slopes = {data, {2}}; }, {"2 slopes", "H = 4"});
+  expect_scores_refused([&](ScoreOptions& o) { o.sinks = {data, {5}}; }, {"5 sinks", "H = 4"});
+  expect_scores_refused([&](ScoreOptions& o) { o.relative.table = {data, {32, 2}}; }, {"[32, 2]", "H = 4"});
+  expect_scores_refused([&](ScoreOptions& o) { o.relative.table = {data, {7, 4}}; }, {"7 buckets", "even"});
+  // The sequences have 3 and 4 keys: rows are as long as the longest.
+  for (const Shape<4> shape : {Shape<4>{3, 1, 2, 4}, {1, 2, 2, 4}, {1, 1, 1, 4}, {1, 1, 2, 3}, {1, 1, 2, 5}}) {
+    expect_scores_refused([&](ScoreOptions& o) { o.bias = {data, shape}; }, {"bias of shape", "Tq = 2", "Tk = 4"});
+  }
+  expect_scores_refused([&](ScoreOptions& o) { o.bias = {data, {1, 1, 2, 4}, {8, 8, 1, 2}}; }, {"contiguous"});
+  expect_scores_refused([&](ScoreOptions& o) { o.dropout.item_ids = {1}; }, {"1 item ids", "batch of 2"});
+}
+
+TEST_F(DecodeBadInput, ScoreOptionsOutOfRange) {
+  for (const float p : {1.0F, 1.5F, -0.1F, std::numeric_limits<float>::quiet_NaN()}) {
+    expect_scores_refused([&](ScoreOptions& o) { o.dropout.probability = p; }, {"dropout", "below 1"});
+  }
+  for (const float cap : {0.0F, -1.0F, std::numeric_limits<float>::quiet_NaN()}) {
+    expect_scores_refused([&](ScoreOptions& o) { o.soft_cap = cap; }, {"soft cap", "above 0"});
+  }
+  const std::vector<float> slopes(4, 0.5F);
+  const auto at = [&](std::vector<int64_t> offsets) {
+    return [&slopes, offsets](ScoreOptions& o) {
+      o.alibi_slopes = {slopes.data(), {4}};
+      o.positions = QueryPositions::from(offsets);
+    };
+  };
+  expect_scores_refused(at({1, 2, 3}), {"3 offsets", "batch of 2"});
+  expect_scores_refused(at({0, int64_t{1} << 41}), {"offset"});
+  expect_scores_refused(at({0, int64_t{1} << 30}), {"apart", "16777216"});
+}
+
+TEST_F(DecodeBadInput, SinksOrRowStatesWithSigmoid) {
+  const std::vector<float> sinks(4);
+  expect_scores_refused([&](ScoreOptions& o) { o.normaliser = Normaliser::sigmoid; }, {"row states", "sigmoid"});
+  rows = {};
+  expect_scores_refused(
+      [&](ScoreOptions& o) {
+        o.normaliser = Normaliser::sigmoid;
+        o.sinks = {sinks.data(), {4}};
+      },
+      {"sinks", "sigmoid"});
 }
 
 // The edge cases that are no errors.

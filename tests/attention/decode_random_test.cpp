@@ -1,13 +1,11 @@
-// Random decodes: sizes, chunks, windows, threads, storage and instruction sets, through a cache and a workspace that
-// fit exactly between guard pages and begin as NaN. f32 against the bits of the full forward and the double reference;
-// bf16 against the double reference on the rounded keys and values.
+// Random decodes: sizes, chunks, windows, score options, threads, storage and instruction sets, through a cache and a
+// workspace that fit exactly between guard pages and begin as NaN. f32 against the bits of the full forward and the
+// double reference; bf16 against the double reference on the rounded keys and values.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <memory>
 #include <string>
 
-#include "heed/attention/reference.h"
 #include "heed/core/bf16.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"
@@ -15,6 +13,7 @@
 #include "tests/support/draw.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/score_tensors.h"
 
 namespace heed::test {
 namespace {
@@ -23,10 +22,11 @@ constexpr int kCases = kSanitized ? 60 : 1000;
 
 AttentionSizes draw_sizes(Draw& draw) {
   AttentionSizes sizes;
-  sizes.batch = draw.between(1, 3);
-  sizes.kv_heads = draw.between(1, 3);
-  sizes.heads = sizes.kv_heads * draw.between(1, 6);
-  sizes.t_q = sizes.t_k = draw.chance(8) ? draw.between(100, 400) : draw.between(1, 60);
+  const bool is_long = draw.chance(8);  // and then narrow: the reference takes its time
+  sizes.batch = draw.between(1, is_long ? 2 : 3);
+  sizes.kv_heads = draw.between(1, is_long ? 2 : 3);
+  sizes.heads = sizes.kv_heads * draw.between(1, is_long ? 3 : 6);
+  sizes.t_q = sizes.t_k = is_long ? draw.between(100, 400) : draw.between(1, 60);
   sizes.d_k = draw.chance(2) ? 8 * draw.between(1, 9) : draw.between(1, 70);
   sizes.d_v = draw.chance(2) ? sizes.d_k : draw.between(1, 70);
   return sizes;
@@ -50,23 +50,6 @@ void round_to_bf16(View<float, 4> view) {
       }
     }
   }
-}
-
-// heads in double, plain maths.
-std::vector<double> reference_heads(const AttentionCase& c) {
-  const auto doubles = [](View<const float, 4> view) {
-    const std::vector<float> values = values_of(view);
-    return std::vector<double>(values.begin(), values.end());
-  };
-  const std::vector<double> q = doubles(c.q);
-  const std::vector<double> k = doubles(c.k);
-  const std::vector<double> v = doubles(c.v);
-  const double scale = 1.0 / std::sqrt(static_cast<double>(c.sizes.d_k));
-  std::vector<double> out(static_cast<size_t>(c.out.count()));
-  reference::forward<double>(
-      {{q.data(), c.q.shape()}, {k.data(), c.k.shape()}, {v.data(), c.v.shape()}, c.options.mask, scale},
-      {out.data(), c.out.shape()});
-  return out;
 }
 
 // All of c through a cache whose memory ends (or begins) at a guard page.
@@ -97,13 +80,23 @@ struct RandomDecode {
       options.window_left = draw.between(0, 150);
       c.options.mask = Mask::window(options.window_left, 0);
     }
+    if (draw.chance(2)) draw_scores();
     storage = draw.chance(3) ? KvStorage::bf16 : KvStorage::f32;
     set_threads(static_cast<int>(draw.between(1, 4)));
     side = draw.chance(2) ? GuardedMemory::Side::begin : GuardedMemory::Side::end;
   }
 
+  // Dropout knows queries by their positions, so forward's must be their indices.
+  void draw_scores() {
+    words = tensors.draw_options(draw);
+    if (c.options.scores.dropout.probability > 0.0F || draw.chance(2)) c.options.scores.positions = {};
+    options.scores = c.options.scores;
+  }
+
   Draw draw;
   AttentionCase c;
+  ScoreTensors tensors{c, static_cast<uint64_t>(draw.below(1000))};
+  std::string words;  // the score options
   std::vector<int64_t> chunks;
   DecodeOptions options;
   KvStorage storage = KvStorage::f32;
@@ -123,7 +116,7 @@ TEST(DecodeRandom, has_the_bits_of_forward_and_matches_the_double_reference) {
     const Isa isa = supported_isas()[seed % supported_isas().size()];
     set_isa(isa);
     SCOPED_TRACE("seed " + std::to_string(seed) + " " + std::string(isa_name(isa)) + " " + c.sizes.to_text() +
-                 " mask " + c.options.mask.description());
+                 " mask " + c.options.mask.description() + random.words);
     c.forward();
     const std::vector<float> forward = values_of(c.out);
     const size_t count = (workspace_floats(c, random.storage, random.options, random.chunks) + 15) / 16 * 16;
@@ -146,13 +139,22 @@ TEST(DecodeRandom, bf16_is_within_twice_the_error_of_exact_arithmetic_on_the_rou
     AttentionCase rounded(exact.sizes, Layout::bthd, seed);
     round_to_bf16(rounded.k);
     round_to_bf16(rounded.v);
-    exact.options.mask = rounded.options.mask = Mask::causal();
+    ScoreTensors exact_scores(exact, seed);
+    ScoreTensors rounded_scores(rounded, seed);
+    for (AttentionCase* c : {&exact, &rounded}) {
+      c->options.mask = Mask::causal();
+      if (seed > 2) c->options.scores.soft_cap = 5.0F;
+    }
+    if (seed > 3) exact_scores.use_alibi(), rounded_scores.use_alibi();
+    if (seed > 4) exact_scores.use_sinks(), rounded_scores.use_sinks();
+    DecodeOptions options;
+    options.scores = exact.options.scores;
     const std::vector<double> truth = reference_heads(exact);
     const std::vector<double> best = reference_heads(rounded);
     const std::vector<float> best_floats(best.begin(), best.end());
     for (const Isa isa : supported_isas()) {
       set_isa(isa);
-      decode_guarded(exact, KvStorage::bf16, GuardedMemory::Side::end, {}, {120, 20, 30, 1, 29});
+      decode_guarded(exact, KvStorage::bf16, GuardedMemory::Side::end, options, {120, 20, 30, 1, 29});
       EXPECT_LE(relative_error(values_of(exact.out), truth), 2 * relative_error(best_floats, truth));
     }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -12,45 +13,12 @@
 #include "heed/parallel/parallel_for.h"
 #include "tests/support/cached_case.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/score_tensors.h"
 
 namespace heed::test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-struct Bits {
-  std::vector<float> out, reference, sum;
-};
-
-Bits bits_of(const AttentionCase& c) { return {values_of(c.out), values_of(c.rows.reference), values_of(c.rows.sum)}; }
-
-void expect_same(const Bits& got, const Bits& expected) {
-  EXPECT_TRUE(same_bits(got.out, expected.out)) << "out";
-  EXPECT_TRUE(same_bits(got.reference, expected.reference)) << "reference";
-  EXPECT_TRUE(same_bits(got.sum, expected.sum)) << "sum";
-}
-
-// The full forward under the mask that decode implies.
-Bits forward_bits(AttentionCase& c, const Mask& mask = Mask::causal()) {
-  c.options.mask = mask;
-  c.clear_results();
-  c.forward();
-  return bits_of(c);
-}
-
-Bits decode_bits(AttentionCase& c, const std::vector<int64_t>& chunks, const DecodeOptions& options = {}) {
-  KvCache cache(cache_options(c.sizes, c.sizes.batch * (c.sizes.t_k + kPageKeys)));
-  c.clear_results();
-  decode_in_chunks(cache, add_sequences(cache, c.sizes.batch), c, options, chunks);
-  return bits_of(c);
-}
-
-// Chunks of one size, the last one shorter.
-std::vector<int64_t> even_chunks(int64_t length, int64_t size) {
-  std::vector<int64_t> chunks;
-  for (int64_t first = 0; first < length; first += size) chunks.push_back(std::min(size, length - first));
-  return chunks;
-}
 
 class DecodeSameBits : public ::testing::Test {
  protected:
@@ -68,7 +36,7 @@ TEST_F(DecodeSameBits, ForAnySplitOfThePromptIntoChunks) {
     sizes.kv_heads = kv_heads;
     AttentionCase c(sizes, Layout::bthd, 1);
     on_every_isa([&] {
-      const Bits expected = forward_bits(c);
+      const DecodeBits expected = forward_bits(c);
       for (const int64_t size : {1, 2, 3, 5, 16, 17, 100, 128, 129, 300}) {
         SCOPED_TRACE("chunks of " + std::to_string(size));
         expect_same(decode_bits(c, even_chunks(300, size)), expected);
@@ -83,7 +51,7 @@ TEST_F(DecodeSameBits, ForAnyWidths) {
     SCOPED_TRACE(::testing::Message() << d_k << " and " << d_v);
     AttentionCase c({.t_q = 140, .t_k = 140, .heads = 6, .kv_heads = 2, .d_k = d_k, .d_v = d_v}, Layout::fused_qkv, 2);
     on_every_isa([&] {
-      const Bits expected = forward_bits(c);
+      const DecodeBits expected = forward_bits(c);
       expect_same(decode_bits(c, even_chunks(140, 1)), expected);
       expect_same(decode_bits(c, even_chunks(140, 4)), expected);
       expect_same(decode_bits(c, even_chunks(140, 70)), expected);
@@ -102,7 +70,7 @@ TEST_F(DecodeSameBits, ForAnyNumberOfThreads) {
     std::vector<int64_t> chunks = {1400, 97};
     chunks.insert(chunks.end(), 3, 1);
     on_every_isa([&] {
-      const Bits expected = forward_bits(c);
+      const DecodeBits expected = forward_bits(c);
       for (const int count : {1, 2, 3, 7}) {
         SCOPED_TRACE(std::to_string(count) + " threads");
         set_threads(count);
@@ -117,7 +85,7 @@ TEST_F(DecodeSameBits, ForAWindow) {
   on_every_isa([&] {
     for (const int64_t left : {0, 1, 70, 127, 128, 200}) {
       SCOPED_TRACE("left " + std::to_string(left));
-      const Bits expected = forward_bits(c, Mask::window(left, 0));
+      const DecodeBits expected = forward_bits(c, Mask::window(left, 0));
       DecodeOptions options;
       options.window_left = left;
       for (const int64_t size : {1, 3, 60}) expect_same(decode_bits(c, even_chunks(300, size), options), expected);
@@ -130,7 +98,7 @@ TEST_F(DecodeSameBits, ForQueriesThatSeeAllKeys) {
     AttentionCase c({.batch = 2, .t_q = t_q, .t_k = 300, .heads = 4, .kv_heads = 2, .d_k = 20, .d_v = 12}, Layout::bthd,
                     5);
     on_every_isa([&] {
-      const Bits expected = forward_bits(c, Mask());
+      const DecodeBits expected = forward_bits(c, Mask());
       KvCache cache(cache_options(c.sizes, 1024));
       const std::vector<int64_t> sequences = add_sequences(cache, 2);
       for (int64_t b = 0; b < 2; ++b) cache.append(chunk_of(c, b, sequences[static_cast<size_t>(b)], 0, 300));
@@ -150,7 +118,7 @@ TEST_F(DecodeSameBits, ForASequenceWhateverItsBatchMates) {
   AttentionCase c(sizes, Layout::bthd, 6);
   const std::vector<int64_t> lengths{300, 1, 129, 64};
   on_every_isa([&] {
-    const Bits expected = forward_bits(c);
+    const DecodeBits expected = forward_bits(c);
     const std::vector<float> full = expected.out;
     KvCache cache(cache_options(sizes, 2048));
     const std::vector<int64_t> sequences = add_sequences(cache, 4);
@@ -175,7 +143,7 @@ TEST_F(DecodeSameBits, ForASequenceWhateverItsBatchMates) {
 }
 
 // Beams: a common prompt, then tokens of their own, reordered in between. Each beam's history is a sequence of its own.
-TEST_F(DecodeSameBits, ForBeamsAfterForkAndReorder) {
+void expect_beams(const std::function<void(AttentionCase&, ScoreTensors&)>& use_options) {
   constexpr int64_t kPrompt = 120;
   constexpr int64_t kSteps = 20;
   AttentionSizes sizes = kRow;
@@ -183,6 +151,10 @@ TEST_F(DecodeSameBits, ForBeamsAfterForkAndReorder) {
   sizes.t_q = sizes.t_k = kPrompt + kSteps;
   AttentionCase token(sizes, Layout::bthd, 8);    // what beam b appends at each step
   AttentionCase history(sizes, Layout::bthd, 9);  // what each beam has seen
+  ScoreTensors tensors(history, 19);
+  use_options(history, tensors);
+  DecodeOptions options;
+  options.scores = history.options.scores;
   const auto copy_token = [&](const AttentionCase& from, int64_t b, int64_t to, int64_t t) {
     for (int64_t h = 0; h < 4; ++h) std::copy_n(&from.q(b, t, h, 0), 20, &history.q(to, t, h, 0));
     for (int64_t h = 0; h < 2; ++h) std::copy_n(&from.k(b, t, h, 0), 20, &history.k(to, t, h, 0));
@@ -200,7 +172,7 @@ TEST_F(DecodeSameBits, ForBeamsAfterForkAndReorder) {
     for (int64_t step = 0; step < kSteps; ++step) {
       const int64_t t = kPrompt + step;
       for (int64_t b = 0; b < 3; ++b) copy_token(token, b, b, t);
-      decode_chunk(cache, beams, history, {}, t, 1);
+      decode_chunk(cache, beams, history, options, t, 1);
       const std::vector<float> got = values_of(history.out.slice(1, t, 1));
       history.options.mask = Mask::causal();
       AttentionCase full(sizes, Layout::bthd, 10);
@@ -229,11 +201,25 @@ TEST_F(DecodeSameBits, ForBeamsAfterForkAndReorder) {
   });
 }
 
+TEST_F(DecodeSameBits, ForBeamsAfterForkAndReorder) {
+  expect_beams([](AttentionCase&, ScoreTensors&) {});
+}
+
+TEST_F(DecodeSameBits, ForBeamsWithScoreOptionsAfterForkAndReorder) {
+  expect_beams([](AttentionCase& c, ScoreTensors& tensors) {
+    tensors.use_alibi();
+    tensors.use_bias(1, 4, 6);
+    tensors.use_sinks();
+    c.options.scores.soft_cap = 4.0F;
+    c.options.scores.dropout = {0.2F, 1, 2, 3, {9, 9, 9}};
+  });
+}
+
 TEST_F(DecodeSameBits, AfterATruncationAsIfTheKeysHadNeverBeen) {
   AttentionCase c(kRow, Layout::bthd, 11);
   AttentionCase other(kRow, Layout::bthd, 12);
   on_every_isa([&] {
-    const Bits expected = forward_bits(c);
+    const DecodeBits expected = forward_bits(c);
     KvCache cache(cache_options(kRow, 512));
     const std::vector<int64_t> sequences = add_sequences(cache, 1);
     decode_chunk(cache, sequences, c, {}, 0, 130);
@@ -256,7 +242,7 @@ TEST_F(DecodeSameBits, ForLargeScores) {
       }
     }
     on_every_isa([&] {
-      const Bits expected = forward_bits(c);
+      const DecodeBits expected = forward_bits(c);
       for (const int64_t chunk : {1, 3, 100}) expect_same(decode_bits(c, even_chunks(300, chunk)), expected);
       set_threads(3);
       expect_same(decode_bits(c, even_chunks(300, 2)), expected);
@@ -271,7 +257,7 @@ TEST_F(DecodeSameBits, ForValuesNearTheLargestFloat) {
     for (int64_t d = 0; d < kRow.d_v; ++d) c.v(0, t, 0, d) = 3e38F;
   }
   on_every_isa([&] {
-    const Bits expected = forward_bits(c);
+    const DecodeBits expected = forward_bits(c);
     expect_same(decode_bits(c, even_chunks(300, 1)), expected);
     expect_same(decode_bits(c, even_chunks(300, 4)), expected);
   });
@@ -283,7 +269,7 @@ TEST_F(DecodeSameBits, WithNanInLaterKeysAndValues) {
   for (int64_t d = 0; d < kRow.d_k; ++d) c.k(0, 297, 0, d) = kNan;
   for (int64_t d = 0; d < kRow.d_v; ++d) c.v(0, 298, 1, d) = kNan;
   on_every_isa([&] {
-    const Bits expected = forward_bits(c);
+    const DecodeBits expected = forward_bits(c);
     for (const int64_t chunk : {1, 4, 10, 100}) {
       SCOPED_TRACE(chunk);
       decode_bits(c, even_chunks(300, chunk));
@@ -300,7 +286,7 @@ TEST_F(DecodeSameBits, WithNanInLaterKeysAndValues) {
 TEST_F(DecodeSameBits, WithAndWithoutAWorkspaceWhateverItHolds) {
   AttentionCase c(kRow, Layout::bthd, 17);
   on_every_isa([&] {
-    const Bits expected = forward_bits(c);
+    const DecodeBits expected = forward_bits(c);
     Workspace workspace;
     std::fill_n(workspace.floats(1 << 21), 1 << 21, kNan);
     DecodeOptions options;
@@ -319,7 +305,7 @@ TEST_F(DecodeSameBits, ForAScaleOfTheCallers) {
   DecodeOptions options;
   options.scale = -0.31F;
   on_every_isa([&] {
-    const Bits expected = forward_bits(c);
+    const DecodeBits expected = forward_bits(c);
     expect_same(decode_bits(c, even_chunks(300, 2), options), expected);
   });
 }

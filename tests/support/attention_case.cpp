@@ -233,6 +233,13 @@ ReferenceInputs::ReferenceInputs(const AttentionCase& c) {
          in_double(scores.relative.table, table_), in_double(scores.sinks, sinks_)}};
 }
 
+std::vector<double> reference_heads(const AttentionCase& c) {
+  const ReferenceInputs inputs(c);
+  std::vector<double> out(static_cast<size_t>(c.out.count()));
+  reference::forward<double>(inputs.in, {out.data(), c.out.shape()});
+  return out;
+}
+
 ReferenceResult reference_result(const AttentionCase& c) {
   const ReferenceInputs inputs(c);
   const reference::Inputs<double>& in = inputs.in;

@@ -93,6 +93,9 @@ struct ReferenceResult {
 };
 ReferenceResult reference_result(const AttentionCase& c);
 
+// Its out alone.
+std::vector<double> reference_heads(const AttentionCase& c);
+
 // The values of a strided view in row-major order.
 std::vector<float> values_of(View<const float, 4> view);
 std::vector<float> values_of(View<const float, 3> view);

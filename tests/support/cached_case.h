@@ -1,6 +1,9 @@
 // Attention problems put through a cache: the sequences of a batch, appended and decoded in chunks.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -27,7 +30,16 @@ inline KvChunk chunk_of(const AttentionCase& c, int64_t b, int64_t sequence, int
           View<const float, 4>(c.v)[b].slice(0, first, count)};
 }
 
+// What the score options of the full forward are for queries [first, first + count) and the keys up to them.
+inline ScoreOptions options_of_chunk(const ScoreOptions& full, int64_t first, int64_t count) {
+  ScoreOptions scores = full;
+  if (scores.bias.data() != nullptr) scores.bias = scores.bias.slice(2, first, count).slice(3, 0, first + count);
+  if (scores.positions.is_stated()) scores.positions = QueryPositions::from(full.positions.offset({}, 0) + first);
+  return scores;
+}
+
 // Appends keys [first, first + count) of every item to its sequence and decodes their queries into c.out and c.rows.
+// The score options are those of the full forward.
 inline void decode_chunk(KvCache& cache, std::span<const int64_t> sequences, AttentionCase& c,
                          const DecodeOptions& options, int64_t first, int64_t count) {
   std::vector<KvChunk> chunks;
@@ -35,8 +47,13 @@ inline void decode_chunk(KvCache& cache, std::span<const int64_t> sequences, Att
     chunks.push_back(chunk_of(c, static_cast<int64_t>(b), sequences[b], first, count));
   }
   cache.append(chunks);
-  attention_decode(cache, sequences, c.q.slice(1, first, count), options, c.out.slice(1, first, count),
-                   {c.rows.reference.slice(2, first, count), c.rows.sum.slice(2, first, count)});
+  DecodeOptions of_chunk = options;
+  of_chunk.scores = options_of_chunk(options.scores, first, count);
+  RowStates<float> rows;
+  if (options.scores.normaliser == Normaliser::softmax) {
+    rows = {c.rows.reference.slice(2, first, count), c.rows.sum.slice(2, first, count)};
+  }
+  attention_decode(cache, sequences, c.q.slice(1, first, count), of_chunk, c.out.slice(1, first, count), rows);
 }
 
 // Everything of c, in chunks of the given sizes (their sum is Tq = Tk).
@@ -54,6 +71,45 @@ inline std::vector<int64_t> add_sequences(KvCache& cache, int64_t count) {
   std::vector<int64_t> sequences;
   for (int64_t i = 0; i < count; ++i) sequences.push_back(cache.add());
   return sequences;
+}
+
+// Everything that a forward or a decode writes.
+struct DecodeBits {
+  std::vector<float> out, reference, sum;
+};
+
+inline DecodeBits bits_of(const AttentionCase& c) {
+  return {values_of(c.out), values_of(c.rows.reference), values_of(c.rows.sum)};
+}
+
+inline void expect_same(const DecodeBits& got, const DecodeBits& expected) {
+  EXPECT_TRUE(same_bits(got.out, expected.out)) << "out";
+  EXPECT_TRUE(same_bits(got.reference, expected.reference)) << "reference";
+  EXPECT_TRUE(same_bits(got.sum, expected.sum)) << "sum";
+}
+
+// The full forward under the mask that decode implies.
+inline DecodeBits forward_bits(AttentionCase& c, const Mask& mask = Mask::causal()) {
+  c.options.mask = mask;
+  c.clear_results();
+  c.forward();
+  return bits_of(c);
+}
+
+// Everything of c decoded in chunks, with a cache of its own and the case's score options.
+inline DecodeBits decode_bits(AttentionCase& c, const std::vector<int64_t>& chunks, DecodeOptions options = {}) {
+  KvCache cache(cache_options(c.sizes, c.sizes.batch * (c.sizes.t_k + kPageKeys)));
+  options.scores = c.options.scores;
+  c.clear_results();
+  decode_in_chunks(cache, add_sequences(cache, c.sizes.batch), c, options, chunks);
+  return bits_of(c);
+}
+
+// Chunks of one size, the last one shorter.
+inline std::vector<int64_t> even_chunks(int64_t length, int64_t size) {
+  std::vector<int64_t> chunks;
+  for (int64_t first = 0; first < length; first += size) chunks.push_back(std::min(size, length - first));
+  return chunks;
 }
 
 }  // namespace heed::test
