@@ -16,9 +16,9 @@ Array read_array(const std::string& reference) {
   }
   if (!reference.ends_with(kEnding)) return read_npy(reference);
   const SafetensorsFile file(reference);
-  const std::string example = file.names().empty() ? "NAME" : file.names().front();
+  const std::string first = file.names().empty() ? "" : "; its first is " + in_quotes(file.names().front());
   throw FileError(reference, {.what = "the file has its tensors by name, and none was given",
-                              .hint = "say which one: " + reference + ":" + example});
+                              .hint = "say which one, as " + reference + ":NAME" + first});
 }
 
 }  // namespace heed::io

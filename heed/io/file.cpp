@@ -130,7 +130,7 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
   if (!status || S_ISREG(status->st_mode)) {
     open_temporary();
     // The new file keeps the permissions of the one it replaces, where it may.
-    if (status) static_cast<void>(::fchmod(descriptor_.number(), status->st_mode & 07777));
+    if (status) static_cast<void>(::fchmod(descriptor_.number(), status->st_mode & 0777));
     return;
   }
   descriptor_ = Descriptor(::open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));

@@ -173,9 +173,11 @@ HeaderText read_header_text(const InputFile& file) {
   const auto refuse = [&](const std::string& what, const std::string& where, const std::string& hint) {
     throw FileError(file.path(), {.what = what, .where = where, .hint = hint});
   };
+  const auto refuse_cut = [&] {
+    refuse("the file ends within its header", "byte " + std::to_string(file.size()), "copy or save it again");
+  };
   const std::string start = file.read(0, std::min<int64_t>(file.size(), 12));
-  if (start.size() < 8)
-    refuse("the file ends within its header", "byte " + std::to_string(start.size()), "copy or save it again");
+  if (start.size() < 8) refuse_cut();
   const int major = static_cast<unsigned char>(start[6]);
   const int minor = static_cast<unsigned char>(start[7]);
   if (major < 1 || major > 3 || minor != 0) {
@@ -183,19 +185,18 @@ HeaderText read_header_text(const InputFile& file) {
            "byte 6", "save it with numpy.save");
   }
   HeaderText header{.begin = major == 1 ? 10 : 12};
+  if (file.size() < header.begin) refuse_cut();
   int64_t length = 0;
-  for (int64_t i = header.begin; i-- > 8;) {
-    if (i >= file.size())
-      refuse("the file ends within its header", "byte " + std::to_string(file.size()), "copy or save it again");
-    length = length * 256 + static_cast<unsigned char>(start[static_cast<size_t>(i)]);
-  }
+  for (auto i = static_cast<size_t>(header.begin); i-- > 8;)
+    length = length * 256 + static_cast<unsigned char>(start[i]);
   if (length > file.size() - header.begin) {
     refuse("the header claims " + std::to_string(length) + " bytes, but the file has only " +
                std::to_string(file.size() - header.begin) + " more",
            "byte 8", "copy or save it again");
   }
-  if (length > kMostHeader)
+  if (length > kMostHeader) {
     refuse("the header claims " + std::to_string(length) + " bytes; at most 65536 are read", "byte 8", "");
+  }
   header.text = file.read(header.begin, length);
   const size_t zero = header.text.find('\0');
   if (zero != std::string::npos) {

@@ -14,7 +14,7 @@ namespace {
 // Did you mean, or the first few names.
 std::string name_hint(const std::vector<std::string>& names, const std::string& name) {
   constexpr size_t kFew = 5;
-  const std::string near = did_you_mean(name, names);
+  std::string near = did_you_mean(name, names);
   if (!near.empty()) return near;
   if (names.empty()) return "the file has no tensors";
   std::string text = "it has ";

@@ -85,9 +85,7 @@ class HeaderEvents {
   }
 
   bool end_object() {
-    if (at_ == At::kTensor) {
-      add_tensor();
-    }
+    if (at_ == At::kTensor) add_tensor();
     at_ = at_ == At::kTop ? At::kStart : At::kTop;
     return true;
   }
@@ -217,8 +215,9 @@ void check_layout(const SafetensorsContents& contents, int64_t data_bytes) {
   int64_t end = 0;
   for (const Part& part : parts) {
     const std::string where = "tensor " + in_quotes(*part.name);
-    if (part.begin < end)
+    if (part.begin < end) {
       refuse("the tensor begins at byte " + std::to_string(part.begin) + " of the data, within another tensor", where);
+    }
     if (part.begin > end) {
       refuse("bytes " + std::to_string(end) + " to " + std::to_string(part.begin) +
                  " of the data, before this tensor, are of none",
