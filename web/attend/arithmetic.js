@@ -57,7 +57,10 @@ function scoresStory(tensor, row, column) {
   const sum = productSum(pairs);
   return {
     lines: [`Σ_d q[${row}][d] · k[${column}][d]`, sum.text],
-    operands: [{name: "q", row, column: null, side: "left-operand"}, {name: "k", row: column, column: null, side: "right-operand"}],
+    operands: [
+      {name: "q", row, column: null, side: "left-operand"},
+      {name: "k", row: column, column: null, side: "right-operand"},
+    ],
     result: sum.result,
     size: sum.size,
     note: "",
@@ -66,8 +69,8 @@ function scoresStory(tensor, row, column) {
 
 const kNotHere = "Taken as it is: the step before it is not on this page.";
 
-// Steps that change one number: `change` gives {formula, text, result, note}. What was rounded in a score is small beside
-// the largest score, not beside this one: the step takes the scale into the sum of products, and rounds anew.
+// Steps that change one number: `change` gives {formula, text, result, note}. What was rounded in a score is small
+// beside the largest score, not beside this one: the kernel takes the scale into the sum of products, and rounds anew.
 function elementStory(tensor, row, column, change) {
   const before = scoreStepBefore(tensor.name);
   if (!before?.has(row, column)) return taken(kNotHere);
@@ -120,8 +123,10 @@ function maskedStory(tensor, row, column) {
     formula: hidden ? `${kMinus}∞, not ${name}` : name,
     text: hidden ? `${kMinus}∞` : operand(value),
     result: hidden ? -Infinity : value,
-    note: hidden ? `The mask (${kData.mask}) hides key ${column} from query ${row}: ` +
-        "its weight is exactly 0, whatever the score." : "Visible: the mask lets it pass.",
+    note: hidden
+      ? `The mask (${kData.mask}) hides key ${column} from query ${row}: ` +
+        "its weight is exactly 0, whatever the score."
+      : "Visible: the mask lets it pass.",
   }));
 }
 
@@ -137,8 +142,11 @@ function weightsStory(tensor, row, column) {
   const from = visibleScores(row);
   if (!visible(row, column)) {
     const rowIsEmpty = from?.keys.length === 0;
-    return taken(rowIsEmpty ? `Query ${row} sees no key at all: its weights are 0 by definition, and its output too.`
-                            : `Key ${column} is hidden from query ${row}: exactly 0.`);
+    return taken(
+      rowIsEmpty
+        ? `Query ${row} sees no key at all: its weights are 0 by definition, and its output too.`
+        : `Key ${column} is hidden from query ${row}: exactly 0.`,
+    );
   }
   if (!from) return taken(kNotHere);
   const score = cellValue(from.source, row, column);
@@ -162,12 +170,17 @@ function softmaxStory(tensor, row, column, from, operands) {
   const sink = sinkPart(tensor, row, total);
   const text = (t) => `e^${operand(from.scores[t] - shift)}`;
   const below = sumText(powers.length, (t) => powers[t], text, kState.digits) + (sink > 0 ? ` + ${operand(sink)}` : "");
-  const s = shift === 0 ? `s = row ${row} of ${from.source.name}`
-                        : `s = row ${row} of ${from.source.name} less its largest, ${operand(shift)}`;
+  const s =
+    shift === 0
+      ? `s = row ${row} of ${from.source.name}`
+      : `s = row ${row} of ${from.source.name} less its largest, ${operand(shift)}`;
   const formula = sink > 0 ? "e^s / (Σ e^s + e^sink)" : "e^s / Σ e^s";
   return {
-    lines: [`${formula}, ${s}`, `${text(from.keys.indexOf(column))} / (${below})`,
-            `${operand(own)} / ${operand(total + sink)}`],
+    lines: [
+      `${formula}, ${s}`,
+      `${text(from.keys.indexOf(column))} / (${below})`,
+      `${operand(own)} / ${operand(total + sink)}`,
+    ],
     operands,
     result: own / (total + sink),
     size: 1,
@@ -207,10 +220,14 @@ function headsStory(tensor, row, column) {
   const hidden = weights.columns - keys.length;
   return {
     lines: [`Σ_j ${weights.name}[${row}][j] · v[j][${column}]`, sum.text],
-    operands: [{name: weights.name, row, column: null, side: "left-operand"}, {name: "v", row: null, column, side: "right-operand"}],
+    operands: [
+      {name: weights.name, row, column: null, side: "left-operand"},
+      {name: "v", row: null, column, side: "right-operand"},
+    ],
     result: sum.result,
     size: sum.size,
-    note: hidden === 0 ? "" : `The mask hides ${hidden} of ${weights.columns} keys from query ${row}: they are not read.`,
+    note:
+      hidden === 0 ? "" : `The mask hides ${hidden} of ${weights.columns} keys from query ${row}: they are not read.`,
   };
 }
 

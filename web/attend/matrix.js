@@ -18,14 +18,17 @@ function tokenText(token) {
   return text === "" ? "∅" : text;
 }
 
-const kFullAxis = 32;    // up to so many rows or columns …
-const kFullCells = 512;  // … and so many cells, everything is drawn
-const kWindow = 8;       // otherwise so many at a time, and
-const kCorner = 1;       // so many at each end
+// Up to kFullAxis rows and columns and kFullCells cells a matrix is drawn as it is. Otherwise an axis with more than
+// kWholeAxis indices shows a window of kWindow of them and kCorner at each end.
+const kFullAxis = 32;
+const kFullCells = 512;
+const kWholeAxis = 16;
+const kWindow = 8;
+const kCorner = 1;
 
 // The indices 0 … count−1 that are drawn when the window begins at `start`; null stands for a gap.
 function drawnIndices(count, start, all) {
-  if (all || count <= kWindow + 2 * kCorner) return range(count);
+  if (all || count <= kWholeAxis) return range(count);
   const wanted = range(count).filter((i) => i < kCorner || i >= count - kCorner || (i >= start && i < start + kWindow));
   return wanted.flatMap((i, at) => (at > 0 && i > wanted[at - 1] + 1 ? [null, i] : [i]));
 }
@@ -42,7 +45,8 @@ class Matrix {
     this.current = {row: tensor.firstRow, column: tensor.firstColumn};
     this.marks = [];
     this.cells = new Map();
-    this.everything = tensor.rows <= kFullAxis && tensor.columns <= kFullAxis && tensor.rows * tensor.columns <= kFullCells;
+    this.everything =
+      tensor.rows <= kFullAxis && tensor.columns <= kFullAxis && tensor.rows * tensor.columns <= kFullCells;
     this.box = element("div", {className: "scroll"});
     this.legend = element("div", {className: "legend"});
     this.sliders = element("div", {className: "sliders"});
@@ -68,10 +72,12 @@ class Matrix {
     this.addSlider("row", tensor.rows, "rows");
     this.addSlider("column", tensor.columns, "columns");
   }
-  drawable() { return this.box.isConnected && this.figure.contains(this.box); }
+  drawable() {
+    return this.box.isConnected && this.figure.contains(this.box);
+  }
 
   addSlider(axis, count, plural) {
-    if (this.everything || count <= kWindow + 2 * kCorner) return;
+    if (this.everything || count <= kWholeAxis) return;
     const first = axis === "row" ? this.tensor.firstRow : this.tensor.firstColumn;
     const slider = element("input", {type: "range", min: 0, max: count - kWindow, value: 0});
     slider.setAttribute("aria-label", `first of the ${plural} shown in ${this.tensor.name}`);
@@ -96,13 +102,18 @@ class Matrix {
     for (const update of this.updates ?? []) update();
     const rows = drawnIndices(tensor.rows, this.start.row, this.everything);
     const columns = drawnIndices(tensor.columns, this.start.column, this.everything);
-    this.largest = largestOf(tensor);  // where the colour scale ends
+    this.largest = largestOf(tensor); // where the colour scale ends
     this.cells.clear();
-    const table = element("table", {role: "grid", "aria-label": this.label(), "aria-rowcount": tensor.rows + 1,
-                                    "aria-colcount": tensor.columns + 1});
+    const table = element("table", {
+      role: "grid",
+      "aria-label": this.label(),
+      "aria-rowcount": tensor.rows + 1,
+      "aria-colcount": tensor.columns + 1,
+    });
     table.append(this.headRow(columns));
     const body = element("tbody");
-    for (const row of rows) body.append(row === null ? this.gapRow(columns) : this.bodyRow(row + tensor.firstRow, columns));
+    for (const row of rows)
+      body.append(row === null ? this.gapRow(columns) : this.bodyRow(row + tensor.firstRow, columns));
     const edge = element("span", {}, edgeText(tensor, tensor.rowAxis));
     body.firstChild.prepend(element("td", {className: "edge left", rowSpan: rows.length, "aria-hidden": "true"}, edge));
     table.append(body);
@@ -118,7 +129,9 @@ class Matrix {
     const {tensor} = this;
     return `${tensor.name}, ${tensor.rows} rows by ${tensor.columns} columns`;
   }
-  key(row, column) { return `${row},${column}`; }
+  key(row, column) {
+    return `${row},${column}`;
+  }
 
   headRow(columns) {
     const {tensor} = this;
@@ -127,13 +140,25 @@ class Matrix {
       if (column === null) return element("th", {className: "gap", "aria-hidden": "true"}, "…");
       return this.header(column + tensor.firstColumn, tokens, "col");
     });
-    const edge = element("td", {className: "edge top", colSpan: columns.length}, element("span", {}, edgeText(tensor, tensor.columnAxis)));
-    return element("thead", {}, element("tr", {"aria-hidden": "true"}, element("td", {colSpan: 2}), edge),
-                   element("tr", {}, element("td", {colSpan: 2}), ...cells));
+    const edge = element(
+      "td",
+      {className: "edge top", colSpan: columns.length},
+      element("span", {}, edgeText(tensor, tensor.columnAxis)),
+    );
+    return element(
+      "thead",
+      {},
+      element("tr", {"aria-hidden": "true"}, element("td", {colSpan: 2}), edge),
+      element("tr", {}, element("td", {colSpan: 2}), ...cells),
+    );
   }
   header(index, tokens, scope) {
     const text = tokens ? tokenText(tokens[index]) : String(index);
-    const made = element("th", {scope, className: tokens ? "token" : "", title: tokens ? `${index}: ${text}` : ""}, text);
+    const made = element(
+      "th",
+      {scope, className: tokens ? "token" : "", title: tokens ? `${index}: ${text}` : ""},
+      text,
+    );
     if (scope === "col" && this.beginsGroup(index)) made.classList.add("group");
     return made;
   }
@@ -161,8 +186,11 @@ class Matrix {
     const {tensor} = this;
     const value = cellValue(tensor, row, column);
     const hidden = isHidden(tensor, row, column);
-    const made = element("td", {tabIndex: -1, "aria-colindex": column - tensor.firstColumn + 2},
-                         numberText(value, kState.digits));
+    const made = element(
+      "td",
+      {tabIndex: -1, "aria-colindex": column - tensor.firstColumn + 2},
+      numberText(value, kState.digits),
+    );
     made.dataset.row = row;
     made.dataset.column = column;
     if (hidden) made.classList.add("hidden");
@@ -196,9 +224,14 @@ class Matrix {
     const {row, column} = this.current;
     const end = event.ctrlKey;
     const target = {
-      ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1], ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
-      Home: [end ? tensor.firstRow : row, tensor.firstColumn], End: [end ? last.row : row, last.column],
-      PageUp: [row - kWindow, column], PageDown: [row + kWindow, column],
+      ArrowLeft: [row, column - 1],
+      ArrowRight: [row, column + 1],
+      ArrowUp: [row - 1, column],
+      ArrowDown: [row + 1, column],
+      Home: [end ? tensor.firstRow : row, tensor.firstColumn],
+      End: [end ? last.row : row, last.column],
+      PageUp: [row - kWindow, column],
+      PageDown: [row + kWindow, column],
     }[event.key];
     if (!target) return;
     event.preventDefault();
@@ -215,12 +248,14 @@ class Matrix {
   }
   // Moves the window so that the row and the column (where given) are drawn.
   reveal(row, column) {
-    const moved = [this.moveWindow("row", row, this.tensor.firstRow, this.tensor.rows),
-                   this.moveWindow("column", column, this.tensor.firstColumn, this.tensor.columns)];
+    const moved = [
+      this.moveWindow("row", row, this.tensor.firstRow, this.tensor.rows),
+      this.moveWindow("column", column, this.tensor.firstColumn, this.tensor.columns),
+    ];
     if (moved.some(Boolean)) this.render();
   }
   moveWindow(axis, index, first, count) {
-    if (index === null || this.everything || count <= kWindow + 2 * kCorner) return false;
+    if (index === null || this.everything || count <= kWholeAxis) return false;
     const at = index - first;
     if (drawnIndices(count, this.start[axis], false).includes(at)) return false;
     const start = at < this.start[axis] ? at : at - kWindow + 1;
@@ -240,7 +275,9 @@ class Matrix {
       const row = Number(cell.dataset.row);
       const column = Number(cell.dataset.column);
       const hits = this.marks.filter((mark) => (mark.row ?? row) === row && (mark.column ?? column) === column);
-      const sides = hits.map((mark) => mark.side).filter((side) => side === "chosen" || !cell.classList.contains("hidden"));
+      const sides = hits
+        .map((mark) => mark.side)
+        .filter((side) => side === "chosen" || !cell.classList.contains("hidden"));
       for (const side of kSides) cell.classList.toggle(side, sides.includes(side));
       if (sides.includes("chosen")) cell.setAttribute("aria-selected", "true");
       else cell.removeAttribute("aria-selected");

@@ -39,15 +39,29 @@ function sumText(count, value, text, digits) {
 
 // The ends of the colour scales as [light, dark]; 0 is the page's own background. They stay so far from the colour of
 // the text, black or white, that its contrast is at least 4.5 : 1 anywhere on a scale.
-const kZero = [[255, 255, 255], [23, 26, 32]];
-const kPositive = [[236, 122, 28], [184, 90, 0]];
-const kNegative = [[78, 146, 228], [31, 111, 196]];
-const kShare = [[38, 166, 150], [13, 127, 114]];
+const kZero = [
+  [255, 255, 255],
+  [23, 26, 32],
+];
+const kPositive = [
+  [236, 122, 28],
+  [184, 90, 0],
+];
+const kNegative = [
+  [78, 146, 228],
+  [31, 111, 196],
+];
+const kShare = [
+  [38, 166, 150],
+  [13, 127, 114],
+];
 
 // The background of x on a scale that ends at `largest`, for light and for dark.
 function heat(x, largest, signed) {
   const t = largest > 0 ? Math.min(1, Math.abs(x) / largest) ** 0.8 : 0;
   const ends = !signed ? kShare : x < 0 ? kNegative : kPositive;
-  const colours = ends.map((end, theme) => kZero[theme].map((zero, channel) => Math.round(zero + (end[channel] - zero) * t)));
+  const colours = ends.map((end, theme) =>
+    kZero[theme].map((zero, channel) => Math.round(zero + (end[channel] - zero) * t)),
+  );
   return `light-dark(${colours.map((colour) => `rgb(${colour.join(",")})`).join(", ")})`;
 }

@@ -1,7 +1,4 @@
-// The page: head, controls, the steps in order, what was compared, gradients, checks; and the panel of the chosen cell.
-
-const kMatrices = new Map();  // by name
-const $ = (id) => document.getElementById(id);
+// The page: head, controls, the steps in order, what was compared, gradients, top keys, checks.
 
 const kGroups = {
   0: ["Inputs", ""],
@@ -49,14 +46,25 @@ function addMatrix(parent, tensor) {
 function addHead() {
   document.title = `Heed: ${kData.title ?? "attention, step by step"}`;
   $("title").textContent = kData.title ?? "Attention, step by step";
-  const names = {batch: "batch B", queries: "queries Tq", keys: "keys Tk", heads: "heads H", kv_heads: "key/value heads Hkv",
-                 d_k: "width Dk", d_v: "width Dv", width_x: "width of x", width_context: "width of context", width_out: "width of out"};
+  const names = {
+    batch: "batch B",
+    queries: "queries Tq",
+    keys: "keys Tk",
+    heads: "heads H",
+    kv_heads: "key/value heads Hkv",
+    d_k: "width Dk",
+    d_v: "width Dv",
+    width_x: "width of x",
+    width_context: "width of context",
+    width_out: "width of out",
+  };
   const told = Object.entries(kSizes).filter(([key, value]) => key !== "kv_heads" || value !== kSizes.heads);
   const facts = told.map(([key, value]) => [names[key] ?? key, value]);
   if (kData.scale !== undefined) facts.push(["scale", operandText(kData.scale, 4)]);
   facts.push(["mask", kData.mask ?? "none"], ["weights by", kData.normalizer ?? "softmax"]);
   for (const option of kData.options ?? []) facts.push(["option", option]);
-  for (const [name, value] of facts) $("facts").append(element("div", {}, element("dt", {}, name), element("dd", {}, String(value))));
+  for (const [name, value] of facts)
+    $("facts").append(element("div", {}, element("dt", {}, name), element("dd", {}, String(value))));
   $("notes").append(...(kData.notes ?? []).map((note) => element("li", {}, note)));
   $("notes").hidden = !kData.notes?.length;
 }
@@ -92,14 +100,21 @@ function addControls() {
       redraw();
     });
   };
-  choose("item", "batch item", recordedRange((step) => step.itemAxis, kSizes.batch));
-  choose("head", "head", recordedRange((step) => step.headAxis, kSizes.heads));
-  addSelect("digits", range(9).map((i) => [String(i + 1), String(i + 1)]), "4", (value) => {
+  const items = recordedRange((step) => step.itemAxis, kSizes.batch);
+  const heads = recordedRange((step) => step.headAxis, kSizes.heads);
+  choose("item", "batch item", items);
+  choose("head", "head", heads);
+  const digits = [..."123456789"].map((digit) => [digit, digit]);
+  addSelect("digits", digits, String(kState.digits), (value) => {
     kState.digits = Number(value);
     redraw();
   });
-  addSelect("theme", [["light dark", "as the system"], ["light", "light"], ["dark", "dark"]], savedTheme(), setTheme);
-  setTheme(savedTheme());
+  const themes = Object.entries({"light dark": "as the system", light: "light", dark: "dark"});
+  addSelect("theme", themes, savedTheme(), (theme) => {
+    showTheme(theme);
+    saveTheme(theme);
+  });
+  showTheme(savedTheme());
   $("controls").addEventListener("submit", (event) => event.preventDefault());
 }
 
@@ -111,13 +126,15 @@ function savedTheme() {
     return "light dark";
   }
 }
-function setTheme(theme) {
-  document.documentElement.style.colorScheme = theme;
+function saveTheme(theme) {
   try {
     localStorage.setItem("heed-theme", theme);
   } catch {
     // Nothing to do: it holds until the page is closed.
   }
+}
+function showTheme(theme) {
+  document.documentElement.style.colorScheme = theme;
 }
 
 function addSection(title, number, text) {
@@ -130,7 +147,13 @@ function addSection(title, number, text) {
 // A step: name, shape, formula, meaning; its matrix, and beside it the parameters that it takes, as an equation.
 function addStep(section, tensor) {
   const {name, formula} = tensor.entry;
-  const head = element("h3", {}, element("code", {}, name), " ", element("span", {className: "shape"}, shapeText(tensor)));
+  const head = element(
+    "h3",
+    {},
+    element("code", {}, name),
+    " ",
+    element("span", {className: "shape"}, shapeText(tensor)),
+  );
   const part = element("div", {className: "step"}, head);
   if (formula && formula !== name) part.append(element("p", {className: "formula"}, formula));
   if (kMeanings[name]) part.append(element("p", {className: "meaning"}, kMeanings[name]));
@@ -142,7 +165,11 @@ function addStep(section, tensor) {
   if (name === "concat") tensor.groupWidth = kSizes.d_v;
   [...parameters, tensor].forEach((each, at) => {
     const sign = each === tensor ? "=" : "+";
-    const term = element("div", {className: "term"}, ...(at > 0 ? [element("span", {className: "sign", "aria-hidden": "true"}, sign)] : []));
+    const term = element(
+      "div",
+      {className: "term"},
+      ...(at > 0 ? [element("span", {className: "sign", "aria-hidden": "true"}, sign)] : []),
+    );
     if (each !== tensor && name !== "out") each.groupWidth = tensor.whole(tensor.columnAxis);
     addMatrix(term, each).figure.classList.toggle("only", parameters.length === 0);
     row.append(term);
@@ -182,8 +209,18 @@ function addComparisons() {
   addSection("Side by side").append(row);
   kData.comparisons.forEach((entry, at) => {
     const tensor = new Tensor({...entry, name: `comparison ${at + 1}`, dims: ["Tq", "Tk"]}, "comparison");
-    const verdict = element("strong", {className: entry.right ? "right" : "wrong"}, entry.right ? "✓ right" : "✗ wrong");
-    const caption = [element("span", {}, entry.title), " ", verdict, element("br"), element("span", {className: "formula"}, entry.formula ?? "")];
+    const verdict = element(
+      "strong",
+      {className: entry.right ? "right" : "wrong"},
+      entry.right ? "✓ right" : "✗ wrong",
+    );
+    const caption = [
+      element("span", {}, entry.title),
+      " ",
+      verdict,
+      element("br"),
+      element("span", {className: "formula"}, entry.formula ?? ""),
+    ];
     const matrix = new Matrix(tensor, select, caption);
     matrix.figure.classList.add("comparison");
     kMatrices.set(tensor.name, matrix);
@@ -204,7 +241,13 @@ function addGradients() {
   for (const entry of kData.gradients) {
     const matrix = addMatrix(row, new Tensor(entry, "gradient"));
     if (entry.finite_difference_error === undefined) continue;
-    matrix.figure.append(element("p", {className: "sums"}, `finite differences differ by ≤ ${numberText(entry.finite_difference_error, 4)}`));
+    matrix.figure.append(
+      element(
+        "p",
+        {className: "sums"},
+        `finite differences differ by ≤ ${numberText(entry.finite_difference_error, 4)}`,
+      ),
+    );
   }
 }
 
@@ -217,26 +260,49 @@ function addTopKeys() {
   const kRows = 64;
   kRedraws.push(() => {
     const mine = kData.top_keys.filter((entry) => entry.b === kState.item && entry.head === kState.head);
-    const head = ["query", "entropy", "largest score", "keys, by weight"].map((text) => element("th", {scope: "col"}, text));
+    const head = ["query", "entropy", "largest score", "keys, by weight"].map((text) =>
+      element("th", {scope: "col"}, text),
+    );
     const body = mine.slice(0, kRows).map((entry) => {
       const name = (tokens, i) => (tokens ? `${tokenText(tokens[i] ?? "")} (${i})` : String(i));
-      const keys = entry.keys.map((key, at) => `${name(kData.tokens?.key, key)} ${shown(entry.weights[at])}`).join(", ");
+      const keys = entry.keys
+        .map((key, at) => `${name(kData.tokens?.key, key)} ${shown(entry.weights[at])}`)
+        .join(", ");
       const cells = [shown(entry.entropy), shown(entry.largest), keys].map((text) => element("td", {}, text));
-      return element("tr", {}, element("th", {scope: "row", className: "token"}, name(kData.tokens?.query, entry.row)), ...cells);
+      return element(
+        "tr",
+        {},
+        element("th", {scope: "row", className: "token"}, name(kData.tokens?.query, entry.row)),
+        ...cells,
+      );
     });
-    const table = element("table", {className: "plain"}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
-    const more = mine.length > kRows ? [element("p", {}, `${mine.length - kRows} more queries: heed attend --json has them all.`)] : [];
+    const table = element(
+      "table",
+      {className: "plain"},
+      element("thead", {}, element("tr", {}, ...head)),
+      element("tbody", {}, ...body),
+    );
+    const more =
+      mine.length > kRows
+        ? [element("p", {}, `${mine.length - kRows} more queries: heed attend --json has them all.`)]
+        : [];
     box.replaceChildren(table, ...more);
   });
 }
 const shown = (x) => numberText(x ?? NaN, kState.digits);
 
 function addChecks() {
-  const names = {row_sum_max_err: "largest distance of a row sum from 1", ref_max_abs_diff: "largest error against the float64 reference",
-                 visible_pairs: "pairs of query and key that see each other", rows_without_key: "queries that see no key"};
+  const names = {
+    row_sum_max_err: "largest distance of a row sum from 1",
+    ref_max_abs_diff: "largest error against the float64 reference",
+    visible_pairs: "pairs of query and key that see each other",
+    rows_without_key: "queries that see no key",
+  };
   const list = (title, object) => {
     if (!object) return;
-    const entries = flatten(object).map(([key, value]) => element("div", {}, element("dt", {}, names[key] ?? key.replaceAll("_", " ")), element("dd", {}, value)));
+    const entries = flatten(object).map(([key, value]) =>
+      element("div", {}, element("dt", {}, names[key] ?? key.replaceAll("_", " ")), element("dd", {}, value)),
+    );
     addSection(title).append(element("dl", {className: "facts"}, ...entries));
   };
   list("Checks", kData.checks);
@@ -247,7 +313,12 @@ function addChecks() {
 function flatten(object, prefix = "") {
   return Object.entries(object).flatMap(([key, value]) => {
     if (value !== null && typeof value === "object" && !Array.isArray(value)) return flatten(value, `${prefix}${key}.`);
-    const text = typeof value === "number" && !Number.isInteger(value) ? numberText(value, 4) : Array.isArray(value) ? value.join(", ") : String(value ?? "NaN");
+    const text =
+      typeof value === "number" && !Number.isInteger(value)
+        ? numberText(value, 4)
+        : Array.isArray(value)
+          ? value.join(", ")
+          : String(value ?? "NaN");
     return [[prefix + key, text]];
   });
 }
@@ -259,56 +330,6 @@ function renderAll() {
     matrix.afterRender?.();
   }
   for (const redraw of kRedraws) redraw();
-}
-
-// The chosen cell: {matrix, row, column}.
-let chosen;
-function select(matrix, row, column) {
-  chosen = {matrix, row, column};
-  showStory();
-}
-
-function showStory() {
-  if (!chosen) return;
-  const {matrix, row, column} = chosen;
-  const {tensor} = matrix;
-  const story = storyOf(tensor, row, column);
-  for (const [name, other] of kMatrices) {
-    const marks = story.operands.filter((mark) => mark.name === name);
-    if (other === matrix) marks.push({row, column, side: "chosen"});
-    if (marks.length > 0 || other.marks.length > 0) other.setMarks(marks);
-  }
-  const value = numberText(cellValue(tensor, row, column), kState.digits);
-  const name = tensor.rowAxis < 0 ? `${tensor.name}[${column}]` : index(tensor.name, row, column);
-  const lines = story.lines.filter((line) => line !== value).map((line) => element("p", {className: "line"}, line));
-  $("arithmetic").replaceChildren(
-      element("p", {className: "place"}, placeText(tensor, row, column)),
-      element("p", {className: "cell"}, name), ...lines, element("p", {className: "line total"}, value),
-      ...(story.note ? [element("p", {className: "note"}, story.note)] : []));
-}
-
-// "query gustan, key like, head 1": where the cell stands.
-function placeText(tensor, row, column) {
-  const kinds = {Tq: "query", Tk: "key"};
-  const place = (axis, at, other) => {
-    const tokens = tokensOf(tensor, axis);
-    return `${kinds[tensor.dims[axis]] ?? other} ${at}${tokens ? ` “${tokenText(tokens[at])}”` : ""}`;
-  };
-  const parts = [];
-  if (tensor.rowAxis >= 0) parts.push(place(tensor.rowAxis, row, "row"));
-  parts.push(place(tensor.columnAxis, column, "column"));
-  if (tensor.headAxis >= 0 && kSizes.heads > 1) parts.push(`head ${kState.head}`);
-  if (tensor.itemAxis >= 0 && kSizes.batch > 1) parts.push(`item ${kState.item}`);
-  return parts.join(", ");
-}
-
-// The page opens with a cell of the weights told (of another matrix where they are not recorded), to show what can be
-// asked: in the second row, because a causal first row sees one key only.
-function chooseFirst() {
-  const matrix = kMatrices.get("weights") ?? [...kMatrices.values()].find((each) => each.tensor.recorded());
-  if (!matrix || !matrix.drawable()) return;
-  const {tensor} = matrix;
-  select(matrix, tensor.firstRow + Math.min(1, tensor.rows - 1), tensor.firstColumn);
 }
 
 addHead();

@@ -8,8 +8,14 @@ const kState = {item: 0, head: 0, digits: 4};
 
 // The axes of parameters: rows are inputs, columns outputs. A bias has columns alone.
 const kParameterDims = {
-  W_Q: ["C", "H·Dk"], W_K: ["C", "Hkv·Dk"], W_V: ["C", "Hkv·Dv"], W_O: ["H·Dv", "C_out"],
-  b_Q: ["H·Dk"], b_K: ["Hkv·Dk"], b_V: ["Hkv·Dv"], b_O: ["C_out"],
+  W_Q: ["C", "H·Dk"],
+  W_K: ["C", "Hkv·Dk"],
+  W_V: ["C", "Hkv·Dv"],
+  W_O: ["H·Dv", "C_out"],
+  b_Q: ["H·Dk"],
+  b_K: ["Hkv·Dk"],
+  b_V: ["Hkv·Dv"],
+  b_O: ["C_out"],
 };
 
 // The inner structure of a step, a gradient or a parameter. Rows and columns are counted in the whole tensor;
@@ -17,7 +23,7 @@ const kParameterDims = {
 class Tensor {
   constructor(entry, kind) {
     this.entry = entry;
-    this.kind = kind;  // "step", "gradient", "parameter", "comparison"
+    this.kind = kind; // "step", "gradient", "parameter", "comparison"
     this.name = entry.name;
     this.shape = entry.shape ?? [];
     this.dims = entry.dims ?? kParameterDims[entry.name]?.slice(-this.shape.length) ?? this.shape.map(() => "");
@@ -31,14 +37,30 @@ class Tensor {
     this.rowAxis = free.at(-2) ?? -1;
     this.fixedAxes = free.slice(0, -2);
   }
-  recorded() { return Array.isArray(this.entry.data); }
-  size(axis) { return axis < 0 ? 1 : this.shape[axis]; }
-  whole(axis) { return axis < 0 ? 1 : this.of[axis]; }
-  start(axis) { return axis < 0 ? 0 : this.first[axis]; }
-  get rows() { return this.size(this.rowAxis); }
-  get columns() { return this.size(this.columnAxis); }
-  get firstRow() { return this.start(this.rowAxis); }
-  get firstColumn() { return this.start(this.columnAxis); }
+  recorded() {
+    return Array.isArray(this.entry.data);
+  }
+  size(axis) {
+    return axis < 0 ? 1 : this.shape[axis];
+  }
+  whole(axis) {
+    return axis < 0 ? 1 : this.of[axis];
+  }
+  start(axis) {
+    return axis < 0 ? 0 : this.first[axis];
+  }
+  get rows() {
+    return this.size(this.rowAxis);
+  }
+  get columns() {
+    return this.size(this.columnAxis);
+  }
+  get firstRow() {
+    return this.start(this.rowAxis);
+  }
+  get firstColumn() {
+    return this.start(this.columnAxis);
+  }
   // Which of this tensor's heads query head `head` reads: key/value heads are shared by neighbours.
   headOf(head) {
     if (this.headAxis < 0) return 0;
@@ -47,11 +69,17 @@ class Tensor {
   // Is element (row, column) of query head `head` on this page?
   has(row, column, head = kState.head) {
     const inside = (index, axis) => index >= this.start(axis) && index < this.start(axis) + this.size(axis);
-    return this.recorded() && inside(row, this.rowAxis) && inside(column, this.columnAxis) &&
-        (this.headAxis < 0 || inside(this.headOf(head), this.headAxis));
+    return (
+      this.recorded() &&
+      inside(row, this.rowAxis) &&
+      inside(column, this.columnAxis) &&
+      (this.headAxis < 0 || inside(this.headOf(head), this.headAxis))
+    );
   }
   // Are all columns (all rows) of the whole tensor on this page?
-  hasWhole(axis) { return this.recorded() && this.size(axis) === this.whole(axis); }
+  hasWhole(axis) {
+    return this.recorded() && this.size(axis) === this.whole(axis);
+  }
   // The number as recorded; NaN where it is not finite.
   at(row, column, head = kState.head) {
     let part = this.entry.data;
@@ -86,7 +114,11 @@ const kHidingSteps = new Set(["masked", "weights", "dropped", "weights.grad"]);
 // The last recorded score step before `name`, or undefined.
 function scoreStepBefore(name) {
   const end = kScoreSteps.includes(name) ? kScoreSteps.indexOf(name) : kScoreSteps.length;
-  return kScoreSteps.slice(0, end).reverse().map((step) => kSteps.get(step)).find((step) => step !== undefined);
+  return kScoreSteps
+    .slice(0, end)
+    .reverse()
+    .map((step) => kSteps.get(step))
+    .find((step) => step !== undefined);
 }
 
 // What a cell holds: a hidden score is −∞, another number that is not finite is NaN.
