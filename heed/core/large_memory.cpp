@@ -13,6 +13,13 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 void LargeFree::operator()(std::byte* memory) const { munmap(memory, bytes_); }
 
+void ask_for_huge_pages(void* memory, size_t bytes) {
+  const auto start = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t first = round_up<uintptr_t>(start, kHugePage);
+  const uintptr_t end = (start + bytes) / kHugePage * kHugePage;
+  if (first < end) madvise(static_cast<std::byte*>(memory) + (first - start), end - first, MADV_HUGEPAGE);
+}
+
 LargeMemory allocate_large(size_t bytes) {
   const size_t size = round_up(bytes + (bytes == 0 ? 1 : 0), kHugePage);
   if (size < bytes || size + kHugePage < size) throw std::bad_alloc();
@@ -23,8 +30,7 @@ LargeMemory allocate_large(size_t bytes) {
   const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(start) % kHugePage) % kHugePage;
   if (before > 0) munmap(start, before);
   if (before < kHugePage) munmap(start + before + size, kHugePage - before);
-  // Only advice: where huge pages are not to be had, ordinary ones serve.
-  madvise(start + before, size, MADV_HUGEPAGE);
+  ask_for_huge_pages(start + before, size);
   return LargeMemory(start + before, LargeFree(size));
 }
 

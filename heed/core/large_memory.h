@@ -17,6 +17,9 @@ class LargeFree {
 };
 using LargeMemory = std::unique_ptr<std::byte, LargeFree>;
 
+// Asks for huge pages where whole ones fit into the memory. Only advice: where there are none, ordinary ones serve.
+void ask_for_huge_pages(void* memory, size_t bytes);
+
 // At least `bytes` bytes of zeros on a boundary of 2 MiB. Throws std::bad_alloc where the system has no more.
 LargeMemory allocate_large(size_t bytes);
 

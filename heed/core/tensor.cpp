@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "heed/core/large_memory.h"
+
 namespace heed {
 namespace {
 
@@ -17,17 +19,24 @@ int64_t checked_count(const std::vector<int64_t>& shape) {
   return count;
 }
 
+// Not initialised. Rows that are far apart cost a page each: large tensors ask for huge ones.
+AlignedArray<float> allocate(int64_t count) {
+  AlignedArray<float> data = allocate_aligned<float>(static_cast<size_t>(count));
+  ask_for_huge_pages(data.get(), static_cast<size_t>(count) * sizeof(float));
+  return data;
+}
+
 }  // namespace
 
 Tensor::Tensor(std::vector<int64_t> shape) : shape_(std::move(shape)) {
-  const auto count = static_cast<size_t>(checked_count(shape_));
-  data_ = allocate_aligned<float>(count);
+  const int64_t count = checked_count(shape_);
+  data_ = allocate(count);
   std::fill_n(data_.get(), count, 0.0F);
 }
 
 Tensor::Tensor(const Tensor& other) : shape_(other.shape_) {
   if (!other.data_) return;
-  data_ = allocate_aligned<float>(static_cast<size_t>(other.count()));
+  data_ = allocate(other.count());
   std::copy_n(other.data_.get(), other.count(), data_.get());
 }
 
