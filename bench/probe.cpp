@@ -22,6 +22,7 @@ constexpr int64_t kReadFloats = 4096;  // 16 KiB, half of the smallest first-lev
 constexpr int64_t kReadPasses = 500;   // about 40 µs of reads
 // After narrower code a core wakes its widest units only after some 300 µs of use, at two thirds of the speed.
 constexpr int64_t kWakeRounds = 10 * kRounds;
+constexpr int kMemoryPasses = 5;
 constexpr int64_t kReadBytes = kReadFloats * 4 * kReadPasses;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -72,6 +73,17 @@ Probe measure_probe(int slices) {
     all.read_share = std::min(all.read_share, one.read_share);
   }
   return all;
+}
+
+double measure_memory_read(const float* data, int64_t count) {
+  const int64_t part = count / threads() / kProbeReadUnit * kProbeReadUnit;
+  double best = 0;
+  for (int pass = 0; pass < kMemoryPasses; ++pass) {
+    const auto start = Clock::now();
+    on_all_threads([&](size_t thread) { probe_read(data + static_cast<int64_t>(thread) * part, part, 1); });
+    best = std::max(best, static_cast<double>(part * threads()) * sizeof(float) * 1e-9 / seconds_since(start));
+  }
+  return best;
 }
 
 }  // namespace heed::bench

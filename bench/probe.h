@@ -1,6 +1,8 @@
 // How fast the machine is at this moment: peak multiply-adds and reads from the first-level cache, side by side.
 #pragma once
 
+#include <cstdint>
+
 namespace heed::bench {
 
 struct Probe {
@@ -15,5 +17,9 @@ inline constexpr int kFewSlices = 5;
 // A probe takes turns of about 40 µs between multiply-adds and reads, `slices` times, on heed::threads() threads at
 // once, and gives medians: an interrupt or a change of frequency inside it does no harm.
 Probe measure_probe(int slices = kFewSlices);
+
+// GB/s at which heed::threads() threads together read `count` floats, each thread a part of its own: the best of a few
+// passes. For memory rather than caches give several times the last cache, written before.
+double measure_memory_read(const float* data, int64_t count);
 
 }  // namespace heed::bench

@@ -1,10 +1,10 @@
 #include "bench/row.h"
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "bench/machine.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"
 
@@ -67,16 +67,6 @@ Json to_json(const Row& row) {
 }
 
 }  // namespace
-
-std::string cpu_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.rfind("model name", 0) != 0) continue;
-    const size_t start = line.find_first_not_of(" \t", line.find(':') + 1);
-    if (start != std::string::npos) return line.substr(start);
-  }
-  return "unknown";
-}
 
 std::string to_json_line(const Probe& probe) {
   return Json{{"schema", "heed/bench-probe@1"}, {"isa", isa_name(isa())},       {"threads", threads()},

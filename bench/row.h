@@ -51,9 +51,6 @@ struct Row {
   std::optional<double> megabytes;    // growth of the peak resident size, kind memory
 };
 
-// The model name of the CPU, "unknown" where the system does not tell.
-std::string cpu_name();
-
 // {"schema":"heed/bench-probe@1","isa":…,"threads":…,"gflops":…,"read_gbps":…,"read_share":…} on one line.
 std::string to_json_line(const Probe& probe);
 

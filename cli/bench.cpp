@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <istream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 
@@ -10,6 +11,8 @@
 #include "bench/matmul_bench.h"
 #include "bench/probe.h"
 #include "cli/command_line.h"
+#include "cli/compute_flags.h"
+#include "cli/option_table.h"
 #include "cli/subcommands.h"
 #include "heed/core/suggest.h"
 #include "heed/parallel/parallel_for.h"
@@ -18,58 +21,30 @@
 namespace heed::cli {
 namespace {
 
-constexpr int kMostThreads = 1024;
-constexpr const char* kIsaHelp = "instruction set: avx512, avx2 or baseline (default: the CPU's best)";
-
 // What all bench commands take.
 struct BenchFlags {
-  std::optional<int> threads;
-  std::string isa;
+  ComputeFlags compute;
   std::optional<int> repetitions;
   bench::Selection selection;
   bool list = false;
   bool json = false;
 };
 
-void add_flags(CLI::App& command, BenchFlags& flags) {
-  command.add_option("--threads", flags.threads,
-                     "threads of every row (default: 1, and all cores for rows that say so)");
-  command.add_option("--isa", flags.isa, kIsaHelp);
+void add_flags(CLI::App& command, BenchFlags& flags, std::function<std::vector<std::string>()> case_names) {
+  add_compute_flags(command, flags.compute, "threads of every row (default: 1, and all cores for rows that say so)");
   command.add_flag("--quick", flags.selection.quick, "few repetitions, and no rows that take long");
-  command.add_option("--case", flags.selection.names, "only rows of this name or group; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  CLI::Option* cases =
+      command.add_option("--case", flags.selection.names, "only rows of this name or group; may be repeated");
+  cases->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  known_names(cases, std::move(case_names));
   command.add_option("--rows-matching", flags.selection.matching, "only rows with this text in their name");
   command.add_option("--repetitions", flags.repetitions, "repetitions of each row (default: 7 to 31, by time)");
   command.add_flag("--list", flags.list, "show the groups and rows, and measure nothing");
-  command.add_flag("--json", flags.json, "one JSON document, schema heed/bench@1");
-}
-
-void use_isa(const std::string& name) {
-  if (name.empty()) return;
-  for (const Isa each : {Isa::baseline, Isa::avx2, Isa::avx512}) {
-    if (isa_name(each) != name) continue;
-    const auto& has = supported_isas();
-    if (std::find(has.begin(), has.end(), each) == has.end()) {
-      throw CommandError("usage.isa_not_here", "this CPU has no " + name,
-                         "its best is " + std::string(isa_name(has.back())));
-    }
-    return set_isa(each);
-  }
-  const std::string near = did_you_mean(name, {"avx512", "avx2", "baseline"});
-  throw CommandError("usage.unknown_isa", "unknown instruction set '" + name + "'",
-                     near.empty() ? "give avx512, avx2 or baseline" : near);
-}
-
-void check_threads(const std::optional<int>& count) {
-  if (count && (*count < 1 || *count > kMostThreads)) {
-    throw CommandError("usage.threads", "--threads is " + std::to_string(*count),
-                       "give 1 to " + std::to_string(kMostThreads));
-  }
+  command.add_flag("--json", flags.json, "one JSON document, schema heed/bench@1; with --list heed/bench-list@1");
 }
 
 void check_flags(const BenchFlags& flags) {
-  check_threads(flags.threads);
+  check_threads(flags.compute);
   if (flags.repetitions && *flags.repetitions < 1) {
     throw CommandError("usage.repetitions", "--repetitions is " + std::to_string(*flags.repetitions),
                        "give 1 or more; 7 or more for a median to trust");
@@ -98,11 +73,16 @@ std::vector<Case> selected(const std::vector<Case>& cases, const bench::Selectio
 
 // Shows the selected cases; all of them where nothing was selected.
 template <class Case>
-void list(const std::vector<Case>& cases, const bench::Selection& selection, const std::string& command,
-          std::ostream& out) {
+void list(const std::vector<Case>& cases, const BenchFlags& flags, const std::string& command, std::ostream& out) {
+  const bench::Selection& selection = flags.selection;
   const bool all = selection.names.empty() && selection.matching.empty() && !selection.quick;
-  for (const Case& each : all ? cases : selected(cases, selection, command)) {
-    out << each.label.group << "  " << each.label.name << "\n";
+  const std::vector<Case> shown = all ? cases : selected(cases, selection, command);
+  if (flags.json) {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const Case& each : shown) rows.push_back({{"group", each.label.group}, {"name", each.label.name}});
+    out << nlohmann::ordered_json{{"schema", "heed/bench-list@1"}, {"rows", rows}}.dump(1) << "\n";
+  } else {
+    for (const Case& each : shown) out << each.label.group << "  " << each.label.name << "\n";
   }
 }
 
@@ -123,12 +103,12 @@ template <class Case, class Run>
 void run_cases(const BenchFlags& flags, Streams streams, const std::vector<Case>& all, const std::string& command,
                Run run) {
   check_flags(flags);
-  if (flags.list) return list(all, flags.selection, command, streams.out);
+  if (flags.list) return list(all, flags, command, streams.out);
   const std::vector<Case> cases = selected(all, flags.selection, command);
-  use_isa(flags.isa);
+  use_isa(flags.compute);
   bench::BenchOptions options;
-  options.threads = flags.threads.value_or(1);
-  options.all_threads = flags.threads.value_or(threads());
+  options.threads = flags.compute.threads.value_or(1);
+  options.all_threads = flags.compute.threads.value_or(threads());
   options.harness = harness_options(flags);
   const auto report = make_report(flags.json, streams.out);
   run(cases, options, *report);
@@ -156,8 +136,7 @@ void run_matmul(const BenchFlags& flags, Streams streams) {
 }
 
 struct ProbeFlags {
-  std::optional<int> threads;
-  std::string isa;
+  ComputeFlags compute;
   bool json = false;
   bool each_line = false;
 };
@@ -173,9 +152,9 @@ void write_probe(const ProbeFlags& flags, std::ostream& out) {
 }
 
 void run_probe(const ProbeFlags& flags, Streams streams) {
-  check_threads(flags.threads);
-  use_isa(flags.isa);
-  set_threads(flags.threads.value_or(1));
+  check_threads(flags.compute);
+  use_isa(flags.compute);
+  set_threads(flags.compute.threads.value_or(1));
   if (!flags.each_line) return write_probe(flags, streams.out);
   for (std::string line; std::getline(streams.in, line);) write_probe(flags, streams.out);
 }
@@ -184,10 +163,10 @@ void add_probe(CLI::App& bench, Streams streams, std::function<void()>& action) 
   CLI::App* probe =
       bench.add_subcommand("probe", "what the machine can do at this moment: the yardstick of the others");
   const auto flags = std::make_shared<ProbeFlags>();
-  probe->add_option("--threads", flags->threads, "threads at once (default: 1)");
-  probe->add_option("--isa", flags->isa, kIsaHelp);
+  add_compute_flags(*probe, flags->compute, "threads at once (default: 1)");
   probe->add_flag("--each-line", flags->each_line, "one probe for each line of standard input");
   probe->add_flag("--json", flags->json, "one JSON object a probe, schema heed/bench-probe@1");
+  probe->footer("Examples:\n  heed bench probe --threads 2\n  yes | head -100 | heed bench probe --each-line --json");
   probe->callback([=, &action] { action = [=] { run_probe(*flags, streams); }; });
 }
 
@@ -196,16 +175,18 @@ void add_probe(CLI::App& bench, Streams streams, std::function<void()>& action) 
 void add_bench(CLI::App& app, Streams streams, std::function<void()>& action) {
   CLI::App* bench = app.add_subcommand("bench", "measure speed as shares of what this machine can do");
   bench->require_subcommand(1);
-  const auto add = [&](const char* name, const char* about, auto run) {
+  const auto add = [&](const char* name, const char* about, auto cases, auto run) {
     CLI::App* command = bench->add_subcommand(name, about);
     const auto flags = std::make_shared<BenchFlags>();
-    add_flags(*command, *flags);
+    add_flags(*command, *flags, [cases] { return bench::groups_and_names(cases()); });
+    command->footer(std::string("Examples:\n  heed bench ") + name + " --list\n  heed bench " + name + " --quick");
     command->callback([=, &action] { action = [=] { run(*flags, streams); }; });
   };
-  add("attention", "attention, forward and backward; --case memory: its memory", run_attention);
-  add("decode", "one query a sequence against a cache, beside a plain read of it", run_decode);
-  add("matmul", "matrix products, beside OpenBLAS", run_matmul);
+  add("attention", "attention, forward and backward; --case memory: its memory", bench::attention_cases, run_attention);
+  add("decode", "one query a sequence against a cache, beside a plain read of it", bench::decode_cases, run_decode);
+  add("matmul", "matrix products, beside OpenBLAS", bench::matmul_cases, run_matmul);
   add_probe(*bench, streams, action);
+  bench->footer("Examples:\n  heed bench attention --quick\n  heed bench matmul --case packed --threads 2 --json");
 }
 
 }  // namespace heed::cli

@@ -8,11 +8,13 @@
 #include <ostream>
 
 #include "cli/ascii.h"
+#include "cli/complete.h"
 #include "cli/help.h"
 #include "cli/option_table.h"
 #include "cli/subcommands.h"
 #include "cli/usage_error.h"
 #include "heed/core/error.h"
+#include "heed/io/file_error.h"
 
 namespace heed::cli {
 namespace {
@@ -21,6 +23,8 @@ namespace {
 void add_commands(CLI::App& app, Streams streams, std::function<void()>& action) {
   add_attend(app, streams, action);
   add_bench(app, streams, action);
+  add_doctor(app, streams, action);
+  add_completion(app, streams, action);
   add_help(app, streams, action);
 }
 
@@ -94,7 +98,10 @@ int report_error(const CommandError& error, bool json, const Streams& streams) {
 CommandError as_command_error(const std::exception& error) {
   if (const auto* known = dynamic_cast<const CommandError*>(&error)) return *known;
   if (dynamic_cast<const std::bad_alloc*>(&error)) {
-    return {"limit.memory", "there is not enough memory", "give it less to do at once, or free some", kLimit};
+    return {"limit.memory", "there is not enough memory", "heed doctor tells how much is available", kLimit};
+  }
+  if (const auto* file = dynamic_cast<const io::FileError*>(&error)) {
+    return {"data.file", file->message(), file->hint(), kBadData, file->at()};
   }
   if (dynamic_cast<const Error*>(&error)) return {"usage.refused", error.what(), "", kUsage};
   return {"failure", error.what(), "", kFailure};
@@ -107,10 +114,12 @@ constexpr const char* kFooter = R"(Environment:
   COLUMNS                      the width of tables and help
   LC_ALL, LC_CTYPE, LANG       the first that is set decides: UTF-8, or ASCII alone
 
-The answer is on standard output, everything else on standard error. With --json the answer is one JSON
-document. Nothing waits for standard input or uses the network. In names of flags _ is taken for -.
+The answer is on standard output, everything else on standard error. With --json
+the answer is one JSON document, an error too. Nothing waits for standard input
+or uses the network. In names of flags _ is taken for -.
 
 Examples:
+  heed doctor
   heed bench attention --quick
   heed help exit-codes)";
 
@@ -128,10 +137,17 @@ void build(CLI::App& app, const Streams& streams, std::function<void()>& action)
   app.footer(kFooter);
 }
 
+// `heed __complete -- words…`, for the scripts of cli/completion/: answers or says nothing, and never fails.
+void answer_completion(const CLI::App& app, const std::vector<std::string>& arguments, std::ostream& out) {
+  const bool marked = arguments.size() > 1 && arguments[1] == "--";
+  out << to_lines(complete(app, {arguments.begin() + (marked ? 2 : 1), arguments.end()}));
+}
+
 void parse_and_act(const std::vector<std::string>& arguments, const Streams& streams) {
   CLI::App app("Exact multi-head attention for CPUs: every step visible, every speed measured.", "heed");
   std::function<void()> action;
   build(app, streams, action);
+  if (!arguments.empty() && arguments.front() == "__complete") return answer_completion(app, arguments, streams.out);
   // CLI11 takes the arguments from the back.
   std::vector<std::string> reversed = with_dashes(arguments);
   std::reverse(reversed.begin(), reversed.end());
@@ -149,19 +165,24 @@ void parse_and_act(const std::vector<std::string>& arguments, const Streams& str
   action();
 }
 
+// Why a write failed, where the last error of the system is one of writing.
+std::string write_error() {
+  for (const int each : {ENOSPC, EDQUOT, EFBIG, EIO, EBADF, EPIPE}) {
+    if (errno == each) return std::string(": ") + std::strerror(each);
+  }
+  return "";
+}
+
 // An answer that did not arrive is a failure.
 void flush_answer(std::ostream& out) {
-  const bool lost_before = out.fail();
-  errno = 0;
-  out.flush();
-  if (!out.fail()) return;
-  const std::string reason = lost_before || errno == 0 ? "" : std::string(": ") + std::strerror(errno);
-  throw CommandError("failure.write", "the answer could not be written to standard output" + reason,
+  if (out.flush()) return;
+  throw CommandError("failure.write", "the answer could not be written to standard output" + write_error(),
                      "is the disk full, or standard output closed?", kFailure);
 }
 
 int run_command(const std::vector<std::string>& arguments, const Streams& streams, bool json) {
   try {
+    errno = 0;
     parse_and_act(arguments, streams);
     flush_answer(streams.out);
     return kOk;

@@ -23,9 +23,9 @@ struct ExitCode {
 // What `heed help exit-codes` prints.
 inline constexpr std::array<ExitCode, 9> kExitCodes{{
     {kOk, "done"},
-    {kFailure, "failure at run time: a file that cannot be written, a full disk"},
+    {kFailure, "failure at run time: a full disk, something that should not happen"},
     {kUsage, "usage: a bad flag or value, a missing argument, options that contradict each other"},
-    {kBadData, "bad configuration or data: the message names the file, and the line where there is one"},
+    {kBadData, "a file that cannot be read, written or understood: the message names it, and the line"},
     {kIncompatible, "a model or checkpoint that does not fit"},
     {kDiverged, "training diverged: not a number, or infinite"},
     {kCheckFailed, "a check failed: the command worked, and what it checked is wrong"},

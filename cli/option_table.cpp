@@ -65,7 +65,10 @@ std::string type_of(const CLI::Option& option) {
   return own;
 }
 
-bool takes_file(const CLI::Option& option) { return type_of(option).rfind("FILE", 0) == 0; }
+bool takes_file(const CLI::Option& option) {
+  const std::string kind = option.get_positional() ? option.get_name(true) : type_of(option);
+  return kind.rfind("FILE", 0) == 0;
+}
 
 CLI::Option* known_names(CLI::Option* option, std::function<std::vector<std::string>()> names) {
   return option->type_name_fn([names = std::move(names)] { return "NAME:{" + CLI::detail::join(names(), ",") + "}"; });

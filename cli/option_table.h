@@ -31,7 +31,8 @@ bool is_flag(const CLI::Option& option);  // takes no value
 // The values that an option knows by name: those of CLI::IsMember or known_names. Empty where it takes others.
 std::vector<std::string> values_of(const CLI::Option& option);
 
-// Does the option name a file? It does where its type is called FILE: option->type_name("FILE").
+// Does the option name a file? It does where its type is called FILE, option->type_name("FILE"), or, for a positional
+// one, where that is its name.
 bool takes_file(const CLI::Option& option);
 
 // The type as help shows it, without the values: "N", "FILE"; empty for a flag.

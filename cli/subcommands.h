@@ -8,9 +8,11 @@
 
 namespace heed::cli {
 
-// Adds `heed bench …`. What the parsed command is to do is stored in `action`.
+// Each adds `heed NAME …`. What the parsed command is to do is stored in `action`.
 void add_attend(CLI::App& app, Streams streams, std::function<void()>& action);
 void add_bench(CLI::App& app, Streams streams, std::function<void()>& action);
+void add_completion(CLI::App& app, Streams streams, std::function<void()>& action);
+void add_doctor(CLI::App& app, Streams streams, std::function<void()>& action);
 void add_help(CLI::App& app, Streams streams, std::function<void()>& action);
 
 }  // namespace heed::cli

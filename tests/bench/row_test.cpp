@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/machine.h"
 #include "heed/simd/isa.h"
 
 namespace heed::bench {
