@@ -22,7 +22,8 @@ class Difference {
  public:
   void see(float got, double expected) {
     if (!std::isfinite(static_cast<double>(got)) && !std::isfinite(expected)) return;
-    const double difference = std::abs(static_cast<double>(got) - expected);
+    double difference = std::abs(static_cast<double>(got) - expected);
+    if (!std::isfinite(difference)) difference = INFINITY;
     most_ = seen_ ? std::max(most_, difference) : difference;
     seen_ = true;
   }
@@ -154,7 +155,7 @@ class Checker {
     Tensor weights({1, sizes_.t_k});
     for (int64_t n = 0; n < rows_; ++n) {
       const int64_t i = row(n);
-      trace_tile(run_.inputs, run_.options, run_.states, AttentionStep::weights, {b, h, i, 0}, weights.view<2>());
+      attention_tile(run_.inputs, run_.options, run_.states, AttentionStep::weights, {b, h, i, 0}, weights.view<2>());
       compare_row(reference::score_row(in, b, h, i), weights.values(), n);
     }
   }
