@@ -137,6 +137,26 @@ void warn_of_rows_without_key(const Streams& streams, const explain::AttendCheck
                     " output is defined as 0 (PyTorch would give NaN)");
 }
 
+void say_written(const Streams& streams, const std::string& path) {
+  if (!streams.quiet) streams.err << "heed: wrote " << printable(path) << "\n";
+}
+
+void write_files(const AttendFlags& flags, const AttendInput& input, const Walkthrough& walkthrough,
+                 const std::string& json, const Streams& streams) {
+  if (!flags.out.empty()) {
+    io::write_npy(flags.out, in_users_layout(input, explain::attend_output(input.given)));
+    say_written(streams, flags.out);
+  }
+  if (!flags.save.empty()) {
+    save_trace(flags.save, walkthrough);
+    say_written(streams, flags.save);
+  }
+  if (!flags.html.empty()) {
+    io::write_file(flags.html, explain::attend_page(json));
+    say_written(streams, flags.html);
+  }
+}
+
 void run_attend(const AttendFlags& flags, const Streams& streams) {
   if (flags.list) {
     for (const auto& [name, about] : explain::example_names()) {
@@ -149,12 +169,10 @@ void run_attend(const AttendFlags& flags, const Streams& streams) {
   for (const std::string& warning : input.warnings) warn(streams, warning);
   const Walkthrough walkthrough = explain::attend(input.given, request);
   warn_of_rows_without_key(streams, walkthrough.checks);
-  // Files first: an answer on standard output means that they are there.
-  if (!flags.out.empty()) io::write_npy(flags.out, in_users_layout(input, explain::attend_output(input.given)));
-  if (!flags.save.empty()) save_trace(flags.save, walkthrough);
   const bool wants_json = flags.json || !flags.html.empty();
   const std::string json = wants_json ? explain::attend_json(input.given, request, walkthrough) : "";
-  if (!flags.html.empty()) io::write_file(flags.html, explain::attend_page(json));
+  // Files first: an answer on standard output means that they are there.
+  write_files(flags, input, walkthrough, json, streams);
   if (flags.json) {
     streams.out << json;
   } else if (flags.html.empty()) {

@@ -13,6 +13,7 @@
 #include "cli/subcommands.h"
 #include "cli/usage_error.h"
 #include "heed/core/error.h"
+#include "heed/io/file_error.h"
 
 namespace heed::cli {
 namespace {
@@ -95,6 +96,9 @@ CommandError as_command_error(const std::exception& error) {
   if (const auto* known = dynamic_cast<const CommandError*>(&error)) return *known;
   if (dynamic_cast<const std::bad_alloc*>(&error)) {
     return {"limit.memory", "there is not enough memory", "give it less to do at once, or free some", kLimit};
+  }
+  if (const auto* file = dynamic_cast<const io::FileError*>(&error)) {
+    return {"data.file", file->message(), file->hint(), kBadData, file->at()};
   }
   if (dynamic_cast<const Error*>(&error)) return {"usage.refused", error.what(), "", kUsage};
   return {"failure", error.what(), "", kFailure};

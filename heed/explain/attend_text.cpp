@@ -52,7 +52,9 @@ class Renderer {
 
   void put_title() {
     const AttendSizes& s = all_.sizes;
-    text_ += bold(given_.title, style_) + "\n";
+    std::string title = wrapped(given_.title, "", 2, style_);
+    title.pop_back();
+    text_ += bold(title, style_) + "\n";
     std::vector<std::string> parts;
     if (s.batch != 1) parts.push_back(counted(s.batch, "item", "items"));
     parts.push_back(counted(s.t_q, "query", "queries"));
