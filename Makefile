@@ -1,9 +1,11 @@
 # Two commands on a fresh machine: `make run` and `make test`. The rest is for developers (CONTRIBUTING.md).
 .PHONY: run test check bench peers format clean build
 
-# Builds build/heed, shows attention step by step, then measures it.
+# Builds build/heed, walks through an attention, writes it as a page, then measures.
 run: build
-	build/examples/hello_attention
+	build/heed attend --example cats
+	build/heed attend --example cats --html build/cats.html
+	@echo "build/cats.html is the same as a page: open it in a browser"
 	build/heed bench attention --quick
 
 # Builds and runs every test on every instruction set of this machine.

@@ -103,6 +103,9 @@ CommandError as_command_error(const std::exception& error) {
   if (const auto* file = dynamic_cast<const io::FileError*>(&error)) {
     return {"data.file", file->message(), file->hint(), kBadData, file->at()};
   }
+  if (const auto* file = dynamic_cast<const io::FileError*>(&error)) {
+    return {"data.file", file->message(), file->hint(), kBadData, file->at()};
+  }
   if (dynamic_cast<const Error*>(&error)) return {"usage.refused", error.what(), "", kUsage};
   return {"failure", error.what(), "", kFailure};
 }

@@ -1,6 +1,5 @@
 #include "heed/attention/trace_steps.h"
 
-#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -17,9 +16,13 @@ int64_t group_of(const AttentionInputs& in) { return in.q.size(2) / in.k.size(2)
 
 // The steps of Tq × Tk numbers that a call with these options takes.
 std::vector<AttentionStep> score_steps(const AttentionOptions& options) {
-  std::vector<AttentionStep> steps{AttentionStep::scores, AttentionStep::scaled};
-  if (hides_keys(options)) steps.push_back(AttentionStep::masked);
-  steps.push_back(AttentionStep::weights);
+  std::vector<AttentionStep> steps;
+  for (const AttentionStep step :
+       {AttentionStep::scores, AttentionStep::scaled, AttentionStep::capped, AttentionStep::biased,
+        AttentionStep::masked, AttentionStep::weights, AttentionStep::dropped}) {
+    const bool taken = step == AttentionStep::masked ? hides_keys(options) : takes_step(options.scores, step);
+    if (taken) steps.push_back(step);
+  }
   return steps;
 }
 
@@ -38,18 +41,6 @@ void record_matrices(std::string name, const AttentionInputs& in, Trace& trace, 
 }
 
 }  // namespace
-
-void trace_tile(const AttentionInputs& in, const AttentionOptions& options, RowStates<const float> rows,
-                AttentionStep step, const TilePlace& place, View<float, 2> out) {
-  if (options.scores.normaliser == Normaliser::softmax) return attention_tile(in, options, rows, step, place, out);
-  AttentionOptions plain = options;
-  plain.scores = {};
-  attention_tile(in, plain, rows, step == AttentionStep::weights ? AttentionStep::masked : step, place, out);
-  if (step != AttentionStep::weights) return;
-  for (int64_t i = 0; i < out.size(0); ++i) {
-    for (int64_t j = 0; j < out.size(1); ++j) out(i, j) = 1.0F / (1.0F + std::exp(-out(i, j)));
-  }
-}
 
 bool hides_keys(const AttentionOptions& options) {
   if (!options.mask.is_none()) return true;
@@ -83,7 +74,7 @@ void record_attention(const AttentionInputs& in, const AttentionOptions& options
   trace.record("v", {"B", "Tk", "Hkv", "Dv"}, in.v, group_of(in));
   for (const AttentionStep step : score_steps(options)) {
     record_matrices(std::string(step_name(step)), in, trace, [&](const TilePlace& place, const View<float, 2>& out) {
-      trace_tile(in, options, rows, step, place, out);
+      attention_tile(in, options, rows, step, place, out);
     });
   }
   trace.record("heads", {"B", "Tq", "H", "Dv"}, heads);

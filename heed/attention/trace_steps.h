@@ -17,10 +17,6 @@ void record_attention(const AttentionInputs& inputs, const AttentionOptions& opt
 void record_attention_gradients(const AttentionInputs& inputs, const AttentionOptions& options,
                                 View<const float, 4> d_heads, const AttentionGradients& gradients, Trace& trace);
 
-// attention_tile, with sigmoid too.
-void trace_tile(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
-                AttentionStep step, const TilePlace& place, View<float, 2> out);
-
 // May query q of head h of item b see key k? By the mask, and by a bias that is not -∞.
 bool sees_key(const AttentionOptions& options, const MaskSizes& sizes, const TilePlace& place);
 

@@ -6,6 +6,7 @@
 #include "heed/attention/insight.h"
 #include "heed/attention/trace_steps.h"
 #include "heed/explain/attend_checks.h"
+#include "heed/explain/attend_gradients.h"
 #include "heed/explain/attend_run.h"
 #include "heed/explain/comparisons.h"
 #include "heed/explain/number_text.h"
@@ -63,18 +64,20 @@ Tensor visible_of(const AttendRun& run, const std::vector<Recording>& steps) {
 std::vector<TopKeys> top_keys_of(const AttendRun& run, const AttendRequest& request) {
   const int64_t batch = run.inputs.q.size(0), heads = run.inputs.q.size(2), rows = run.rows.count();
   const int64_t k = std::min(request.top_k, run.inputs.k.size(1));
+  const bool sigmoid = run.options.scores.normaliser == Normaliser::sigmoid;
   Tensor entropy({batch, heads, rows}), largest({batch, heads, rows}), weights({batch, heads, rows, k});
   std::vector<int64_t> keys(static_cast<size_t>(batch * heads * rows * k));
-  attention_row_insight(run.inputs, run.options, run.states, 0,
-                        {entropy.view<3>(), largest.view<3>(), View<int64_t, 4>(keys.data(), {batch, heads, rows, k}),
-                         weights.view<4>()});
+  RowInsight insight{{}, largest.view<3>(), {keys.data(), {batch, heads, rows, k}}, weights.view<4>()};
+  if (!sigmoid) insight.entropy = entropy.view<3>();
+  attention_row_insight(run.inputs, run.options, run.states, 0, insight);
   std::vector<TopKeys> result;
   size_t at = 0;
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < rows; ++i, ++at) {
         if (request.head && *request.head != h) continue;
-        TopKeys row{b, h, run.rows.begin + i, entropy.values()[at], largest.values()[at], {}, {}};
+        TopKeys row{b, h, run.rows.begin + i, {}, largest.values()[at], {}, {}};
+        if (!sigmoid) row.entropy = entropy.values()[at];
         for (size_t n = at * static_cast<size_t>(k); n < (at + 1) * static_cast<size_t>(k); ++n) {
           if (keys[n] < 0) break;  // fewer keys are visible
           row.keys.push_back(keys[n]);
@@ -111,6 +114,7 @@ Walkthrough attend(const AttendCase& given, const AttendRequest& request) {
   result.visible = visible_of(run, result.steps);
   if (request.top_k > 0) result.top_keys = top_keys_of(run, request);
   result.comparisons = comparisons_of(given);
+  if (request.gradients) result.gradients = gradients_of(given, request, result.rows);
   result.checks = checks_of(given, run, request.head);
   result.plan = plan_of(given, result.sizes);
   return result;

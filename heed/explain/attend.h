@@ -18,13 +18,15 @@ struct AttendRequest {
   std::optional<int64_t> head{};
   std::optional<QueryRange> rows{};  // queries
   int64_t top_k = 0;                 // the most attended keys of each row; 0: not asked for
+  bool gradients = false;
+  const Tensor* d_out = nullptr;  // what arrives at attend_output(), of its shape; null: ones
 };
 
 // What a row of weights looks at.
 struct TopKeys {
   int64_t b = 0, head = 0, row = 0;
-  float entropy = 0.0F;  // nats
-  float largest = 0.0F;  // masked score
+  std::optional<float> entropy;  // nats; none with sigmoid, whose weights are no distribution
+  float largest = 0.0F;          // masked score
   std::vector<int64_t> keys;
   std::vector<float> weights;
 };
@@ -37,6 +39,13 @@ struct Comparison {
   std::string why;
   Tensor values;  // [rows, columns]
   std::vector<float> row_sums;
+};
+
+// The gradient of Σ d_out · output, of all queries; those shown are recorded.
+struct Gradient {
+  Recording recording;                            // "q.grad", …, "W_Q.grad" as row vectors take it: [inputs, outputs]
+  std::optional<double> finite_difference_error;  // against central differences in double; none where none was taken
+  int64_t checked = 0;                            // entries of the recording that were
 };
 
 struct AttendChecks {
@@ -58,6 +67,7 @@ struct Walkthrough {
   Tensor visible;  // [B, heads, rows, Tk] of what is shown, 0 or 1; empty where nothing is hidden
   std::vector<TopKeys> top_keys;
   std::vector<Comparison> comparisons;
+  std::vector<Gradient> gradients;
   AttendChecks checks;
   AttentionPlan plan;  // of the whole
 };

@@ -22,7 +22,8 @@ class Difference {
  public:
   void see(float got, double expected) {
     if (!std::isfinite(static_cast<double>(got)) && !std::isfinite(expected)) return;
-    const double difference = std::abs(static_cast<double>(got) - expected);
+    double difference = std::abs(static_cast<double>(got) - expected);
+    if (!std::isfinite(difference)) difference = INFINITY;
     most_ = seen_ ? std::max(most_, difference) : difference;
     seen_ = true;
   }
@@ -154,7 +155,7 @@ class Checker {
     Tensor weights({1, sizes_.t_k});
     for (int64_t n = 0; n < rows_; ++n) {
       const int64_t i = row(n);
-      trace_tile(run_.inputs, run_.options, run_.states, AttentionStep::weights, {b, h, i, 0}, weights.view<2>());
+      attention_tile(run_.inputs, run_.options, run_.states, AttentionStep::weights, {b, h, i, 0}, weights.view<2>());
       compare_row(reference::score_row(in, b, h, i), weights.values(), n);
     }
   }
@@ -206,32 +207,42 @@ class Checker {
   Difference against_reference_, row_sums_;
 };
 
+// Keys that a query sees.
+int64_t visible_keys(const AttentionOptions& options, const MaskSizes& sizes, const KeyRange& range,
+                     const TilePlace& row) {
+  const bool dense = !options.mask.dense().empty() || options.scores.bias.data() != nullptr;
+  if (!dense) return std::max<int64_t>(0, range.end - range.begin);
+  int64_t count = 0;
+  for (int64_t k = range.begin; k < range.end; ++k) {
+    count += sees_key(options, sizes, {row.b, row.head, row.q, k}) ? 1 : 0;
+  }
+  return count;
+}
+
 // Counts the visible pairs and the rows that see no key, of the whole.
 void count_keys(const AttendCase& given, AttendChecks& checks) {
   const AttendSizes s = sizes_of(given);
   const AttentionOptions options = options_of(given, {0, s.t_q});
   const MaskSizes sizes = s.mask();
+  // A mask is the same for every head unless it is dense by head.
+  bool by_head = options.scores.bias.data() != nullptr && options.scores.bias.size(1) > 1;
+  for (const Mask::Dense& each : options.mask.dense()) by_head = by_head || each.values.size(1) > 1;
+  const int64_t heads = by_head ? s.heads : 1;
+  const int64_t times = s.heads / heads;
   checks.pairs = s.batch * s.heads * s.t_q * s.t_k;
-  checks.visible_pairs = options.mask.visible_pairs(sizes);
-  const bool dense = !options.mask.dense().empty() || given.bias.count() > 0;
-  if (given.bias.count() > 0) checks.visible_pairs = 0;
   for (int64_t b = 0; b < s.batch; ++b) {
     const KeyRangeRule rule = options.mask.key_range_rule(sizes, b);
-    for (int64_t h = 0; h < s.heads; ++h) {
+    for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < s.t_q; ++i) {
-        const KeyRange range = rule.at(i);
-        int64_t visible = std::max<int64_t>(0, range.end - range.begin);
-        if (dense) {
-          visible = 0;
-          for (int64_t k = range.begin; k < range.end; ++k) visible += sees_key(options, sizes, {b, h, i, k}) ? 1 : 0;
-        }
-        if (given.bias.count() > 0) checks.visible_pairs += visible;
+        const int64_t visible = visible_keys(options, sizes, rule.at(i), {b, h, i, 0});
+        checks.visible_pairs += times * visible;
         if (visible > 0) continue;
-        if (checks.rows_without_key++ == 0) {
+        if (checks.rows_without_key == 0) {
           checks.first_row_without_key = "row " + std::to_string(i);
-          if (s.heads > 1) checks.first_row_without_key += " of head " + std::to_string(h);
+          if (by_head) checks.first_row_without_key += " of head " + std::to_string(h);
           if (s.batch > 1) checks.first_row_without_key += " of item " + std::to_string(b);
         }
+        checks.rows_without_key += times;
       }
     }
   }

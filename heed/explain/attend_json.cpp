@@ -91,7 +91,8 @@ void put_top_keys(JsonText& json, const std::vector<TopKeys>& rows) {
   json.line().key("top_keys").begin_array();
   for (const TopKeys& row : rows) {
     json.line().begin_object().key("b").value(row.b).key("head").value(row.head).key("row").value(row.row);
-    json.key("entropy").value(row.entropy).key("largest").value(row.largest);
+    if (row.entropy) json.key("entropy").value(*row.entropy);
+    json.key("largest").value(row.largest);
     json.key("keys").list(row.keys).key("weights").list(row.weights).end_object();
   }
   json.end_array();
@@ -104,6 +105,17 @@ void put_comparisons(JsonText& json, const std::vector<Comparison>& comparisons)
     json.key("right").value(each.right).key("why").value(each.why).key("shape").list(each.values.shape());
     json.key("data").nested(each.values.values(), each.values.shape());
     json.key("row_sums").list(each.row_sums).end_object();
+  }
+  json.end_array();
+}
+
+void put_gradients(JsonText& json, const std::vector<Gradient>& gradients) {
+  json.line().key("gradients").begin_array();
+  for (const Gradient& each : gradients) {
+    json.line().begin_object().key("name").value(each.recording.name);
+    put_recording(json, each.recording, each.recording.dims.size() == 2);
+    if (each.finite_difference_error) json.key("finite_difference_error").value(*each.finite_difference_error);
+    json.key("checked").value(each.checked).end_object();
   }
   json.end_array();
 }
@@ -143,6 +155,7 @@ std::string attend_json(const AttendCase& given, const AttendRequest& request, c
   put_steps(json, given, request, all);
   if (request.top_k > 0) put_top_keys(json, all.top_keys);
   if (!all.comparisons.empty()) put_comparisons(json, all.comparisons);
+  if (request.gradients) put_gradients(json, all.gradients);
   put_checks(json, all.checks);
   put_plan(json, all.plan);
   json.end_object();

@@ -39,6 +39,7 @@ class Renderer {
     put_title();
     for (const Recording& step : all_.steps) put_step(step);
     for (const Comparison& each : all_.comparisons) put_comparison(each);
+    put_gradients();
     put_top_keys();
     put_checks();
     return std::move(text_);
@@ -51,7 +52,9 @@ class Renderer {
 
   void put_title() {
     const AttendSizes& s = all_.sizes;
-    text_ += bold(given_.title, style_) + "\n";
+    std::string title = wrapped(given_.title, "", 2, style_);
+    title.pop_back();
+    text_ += bold(title, style_) + "\n";
     std::vector<std::string> parts;
     if (s.batch != 1) parts.push_back(counted(s.batch, "item", "items"));
     parts.push_back(counted(s.t_q, "query", "queries"));
@@ -195,6 +198,30 @@ class Renderer {
     put_wrapped(each.why, "    ", 4);
   }
 
+  void put_gradients() {
+    if (!request_.gradients) return;
+    text_ += "\n" + bold("gradients", style_);
+    text_ += request_.d_out == nullptr ? "   of the sum of the result: d_out is 1 everywhere\n"
+                                       : "   of the sum of d_out times the result\n";
+    for (const Gradient& each : all_.gradients) {
+      text_ += "\n   " + bold(each.recording.name, style_) + "   " + shape_text(each.recording) + "\n";
+      if (each.recording.dims.size() == 2) {
+        text_ += matrix_text({each.recording.values.view<2>()}, style_);
+      } else {
+        put_matrices(each.recording);
+      }
+      const int64_t count = each.recording.values.count();
+      if (each.finite_difference_error) {
+        const std::string of = each.checked == count
+                                   ? counted(count, "entry", "entries")
+                                   : std::to_string(each.checked) + " of " + std::to_string(count) + " entries";
+        text_ += "    finite differences in double: within " + small(*each.finite_difference_error) + ", " + of + "\n";
+      } else {
+        text_ += "    finite differences in double: not taken\n";
+      }
+    }
+  }
+
   void put_top_keys() {
     if (request_.top_k == 0) return;
     text_ += "\n   " + bold("top keys", style_) + "   each row's keys of the largest weights\n";
@@ -208,9 +235,9 @@ class Renderer {
         keys.push_back(label(given_.key_tokens, row.keys[n], "") + " " + number_text(row.weights[n], style_));
       }
       if (keys.empty()) keys.emplace_back("no visible key");
-      put_wrapped(joined(where, ", ") + ":  " + joined(keys, ",  ") + "   (entropy " +
-                      number_text(row.entropy, style_) + ", largest score " + number_text(row.largest, style_) + ")",
-                  "    ", 6);
+      std::string about = "largest score " + number_text(row.largest, style_);
+      if (row.entropy) about = "entropy " + number_text(*row.entropy, style_) + ", " + about;
+      put_wrapped(joined(where, ", ") + ":  " + joined(keys, ",  ") + "   (" + about + ")", "    ", 6);
     }
   }
 

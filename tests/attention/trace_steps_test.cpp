@@ -125,6 +125,38 @@ TEST(TraceSteps, APartHasTheBitsOfTheWhole) {
   EXPECT_EQ(some.find("k")->first[2], 1);  // the key/value head that query head 3 reads
 }
 
+TEST(TraceSteps, ScoreOptionsAreStepsOfTheirOwn) {
+  test::on_every_isa([] {
+    LayerCase layer;
+    const Tensor slopes = drawn({4}, 7), bias = drawn({1, 4, 7, 9}, 8);
+    ScoreOptions& scores = layer.options.attention.scores;
+    scores.soft_cap = 1.5F;
+    scores.alibi_slopes = slopes.view<1>();
+    scores.bias = bias.view<4>();
+    scores.dropout.probability = 0.5F;
+    Trace trace({{"scaled", "capped", "biased", "masked", "weights", "dropped"}, {}, {}});
+    layer.options.trace = &trace;
+    layer.forward();
+    ASSERT_EQ(trace.recordings().size(), 6U);
+    const auto at = [&](const char* name) { return trace.find(name)->values.view<4>(); };
+    int64_t dropped = 0;
+    for (int64_t h = 0; h < 4; ++h) {
+      for (int64_t i = 0; i < 7; ++i) {
+        for (int64_t j = 0; j < 9; ++j) {
+          EXPECT_NEAR(at("capped")(1, h, i, j), 1.5 * std::tanh(at("scaled")(1, h, i, j) / 1.5), 1e-5);
+          const double away = std::abs(static_cast<double>(j - i - 2)) * static_cast<double>(slopes.view<1>()(h));
+          EXPECT_NEAR(at("biased")(1, h, i, j), at("capped")(1, h, i, j) - away + bias.view<4>()(0, h, i, j), 1e-5);
+          EXPECT_EQ(at("masked")(1, h, i, j), j <= i + 2 ? at("biased")(1, h, i, j) : -INFINITY);
+          const float kept = at("dropped")(1, h, i, j);
+          EXPECT_TRUE(kept == 0.0F || std::abs(kept - 2.0F * at("weights")(1, h, i, j)) < 1e-6F);
+          dropped += kept == 0.0F && j <= i + 2 ? 1 : 0;
+        }
+      }
+    }
+    EXPECT_GT(dropped, 0);
+  });
+}
+
 TEST(TraceSteps, OffItAllocatesNothing) {
   LayerCase layer;
   Workspace workspace;

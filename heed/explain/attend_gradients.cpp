@@ -1,0 +1,99 @@
+#include "heed/explain/attend_gradients.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "heed/attention/trace_steps.h"
+#include "heed/explain/finite_difference.h"
+
+namespace heed::explain {
+namespace {
+
+// [outputs, inputs] as row vectors take it.
+Recording parameter_gradient(std::string name, std::vector<std::string> dims, const Tensor& gradient) {
+  const View<const float, 2> from = gradient.view<2>();
+  Recording made{std::move(name), std::move(dims), {from.size(1), from.size(0)}, {0, 0}, {}};
+  made.values = Tensor({from.size(1), from.size(0)});
+  const View<float, 2> to = made.values.view<2>();
+  for (int64_t i = 0; i < to.size(0); ++i) {
+    for (int64_t j = 0; j < to.size(1); ++j) to(i, j) = from(j, i);
+  }
+  return made;
+}
+
+std::vector<Recording> layer_gradients(const AttendCase& given, const Tensor& d_out, Trace& trace) {
+  const AttendSizes sizes = sizes_of(given);
+  const Layer& layer = given.layer;
+  MultiHeadOptions options;
+  options.heads = sizes.heads;
+  options.kv_heads = sizes.kv_heads;
+  options.attention = options_of(given, {0, sizes.t_q});
+  const View<const float, 3> x = given.x.view<3>();
+  const View<const float, 3> context = given.is_self() ? x : given.context.view<3>();
+  MultiHeadState state;
+  Tensor y(d_out.shape());
+  multihead_forward({x, context, context}, layer.parameters(), options, state, y.view<3>());
+  Tensor d_q(layer.q.shape()), d_k(layer.k.shape()), d_v(layer.v.shape()), d_o;
+  MultiHeadGradients gradients;
+  gradients.parameters.q = d_q.view<2>();
+  gradients.parameters.k = d_k.view<2>();
+  gradients.parameters.v = d_v.view<2>();
+  if (layer.out.count() > 0) {
+    d_o = Tensor(layer.out.shape());
+    gradients.parameters.out = d_o.view<2>();
+  }
+  options.trace = &trace;
+  multihead_backward({x, context, context}, layer.parameters(), options, state, d_out.view<3>(), gradients);
+
+  std::vector<Recording> result = std::move(trace.recordings());
+  if (!trace.filter().names.empty()) return result;
+  const std::string source = given.is_self() ? "C" : "C'";
+  result.push_back(parameter_gradient("W_Q.grad", {"C", "H·Dk"}, d_q));
+  result.push_back(parameter_gradient("W_K.grad", {source, "Hkv·Dk"}, d_k));
+  result.push_back(parameter_gradient("W_V.grad", {source, "Hkv·Dv"}, d_v));
+  if (d_o.count() > 0) result.push_back(parameter_gradient("W_O.grad", {"H·Dv", "C_out"}, d_o));
+  return result;
+}
+
+std::vector<Recording> head_gradients(const AttendCase& given, const Tensor& d_out, Trace& trace) {
+  const AttendSizes s = sizes_of(given);
+  const AttentionInputs inputs{given.q.view<4>(), given.k.view<4>(), given.v.view<4>()};
+  const AttentionOptions options = options_of(given, {0, s.t_q});
+  Tensor out(d_out.shape());
+  Tensor reference, sum;
+  RowStates<float> rows;
+  if (!given.sigmoid) {
+    reference = Tensor({s.batch, s.heads, s.t_q});
+    sum = Tensor({s.batch, s.heads, s.t_q});
+    rows = {reference.view<3>(), sum.view<3>()};
+  }
+  attention_forward(inputs, options, out.view<4>(), rows);
+  Tensor d_q(given.q.shape()), d_k(given.k.shape()), d_v(given.v.shape());
+  const AttentionGradients gradients{d_q.view<4>(), d_k.view<4>(), d_v.view<4>()};
+  attention_backward(inputs, options, {std::as_const(out).view<4>(), rows, d_out.view<4>()}, gradients);
+  record_attention_gradients(inputs, options, d_out.view<4>(), gradients, trace);
+  return std::move(trace.recordings());
+}
+
+}  // namespace
+
+std::vector<Gradient> gradients_of(const AttendCase& given, const AttendRequest& request, const QueryRange& rows) {
+  const AttendSizes s = sizes_of(given);
+  Tensor ones;
+  if (request.d_out == nullptr) {
+    const Layer& layer = given.layer;
+    const int64_t width = layer.out.count() > 0 ? layer.out.shape()[0] : s.heads * s.d_v;
+    ones = layer.given() ? Tensor({s.batch, s.t_q, width}) : Tensor({s.batch, s.t_q, s.heads, s.d_v});
+    std::fill(ones.values().begin(), ones.values().end(), 1.0F);
+  }
+  const Tensor& d_out = request.d_out != nullptr ? *request.d_out : ones;
+  Trace trace({request.steps, request.head, rows});
+  std::vector<Recording> made =
+      given.layer.given() ? layer_gradients(given, d_out, trace) : head_gradients(given, d_out, trace);
+  FiniteDifference difference(given, d_out);
+  std::vector<Gradient> result;
+  for (Recording& each : made) result.push_back(difference.checked(std::move(each)));
+  return result;
+}
+
+}  // namespace heed::explain

@@ -1,0 +1,14 @@
+// The gradients of a walkthrough, each beside finite differences in double.
+#pragma once
+
+#include <vector>
+
+#include "heed/explain/attend.h"
+
+namespace heed::explain {
+
+// Those of q, k, v, weights, and of W_Q, W_K, W_V and W_O where there are projections. `rows` are the queries shown;
+// names, head and d_out are the request's.
+std::vector<Gradient> gradients_of(const AttendCase& given, const AttendRequest& request, const QueryRange& rows);
+
+}  // namespace heed::explain
