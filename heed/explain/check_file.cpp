@@ -36,7 +36,9 @@ void check_names(const TomlValue& table, const std::string& path, const std::str
       return std::equal(each.begin(), each.end(), name.begin(), name.end(),
                         [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
     });
-    std::string hint = did_you_mean(same_letters == known.end() ? name : *same_letters, known);
+    constexpr size_t kMostName = 64;
+    std::string hint =
+        name.size() > kMostName ? "" : did_you_mean(same_letters == known.end() ? name : *same_letters, known);
     if (hint.empty()) {
       hint = "the names are:";
       for (const std::string& each : known) hint += " " + each;

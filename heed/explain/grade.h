@@ -42,8 +42,8 @@ struct GradedNumber {
   double carried = 0.0;  // from the claim's own earlier steps
   Verdict from_exact = Verdict::right;
   Verdict from_claim = Verdict::right;
-  // As from_exact says, whatever the claim's earlier steps give; but where that is wrong, it follows from them, and they
-  // have a slip, it is no slip of its own.
+  // As from_exact says, whatever the claim's earlier steps give; but where that is wrong, and it follows from them, and
+  // they have a slip, it is no slip of its own.
   Verdict verdict = Verdict::right;
 };
 

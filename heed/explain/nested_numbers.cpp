@@ -10,6 +10,7 @@ using io::TomlValue;
 
 constexpr int kMostNesting = 3;
 constexpr double kMostValue = 1e30;  // products of four such numbers stay far from overflow
+constexpr size_t kMostCharacters = 40;
 constexpr const char* kLeftOut = "?";
 
 // How deep arrays nest; an empty one counts.
@@ -109,16 +110,24 @@ class NumberReader {
       value_.refuse(value, place() + "is " + io::describe(value) + ", not a number",
                     rules_.left_out ? "leave a number out with \"?\"" : "");
     }
+    if (value.text.size() > kMostCharacters) {
+      value_.refuse(value, place() + "is written with " + std::to_string(value.text.size()) + " characters",
+                    std::to_string(kMostCharacters) + " are enough for any number here");
+    }
+    if (value.text.find_first_of("xob") != std::string::npos) {
+      value_.refuse(value, place() + "is " + value.text, "write it in decimal digits");
+    }
     const bool hidden = std::isinf(value.number) && value.number < 0.0;
     if (hidden && rules_.minus_infinity) return WrittenNumber{value.number, 1.0, value.text, value.line};
     if (!std::isfinite(value.number)) {
       value_.refuse(value, place() + "is " + value.text + ", which is not finite",
                     hidden ? "only bias, mask, biased and masked may have -inf" : "");
     }
-    if (std::abs(value.number) > kMostValue) {
-      value_.refuse(value, place() + "is " + value.text, "numbers up to 1e30 are taken");
+    const double unit = unit_of(value.text);
+    if (std::abs(value.number) > kMostValue || unit > kMostValue || unit < 1.0 / kMostValue) {
+      value_.refuse(value, place() + "is " + value.text, "numbers up to 1e30 are taken, with digits down to 1e-30");
     }
-    return WrittenNumber{value.number, unit_of(value.text), value.text, value.line};
+    return WrittenNumber{value.number, unit, value.text, value.line};
   }
 };
 

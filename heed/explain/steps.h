@@ -107,7 +107,7 @@ class StepError : public Error {
 };
 
 // A step of more numbers is refused, so that a small file cannot ask for much memory.
-inline constexpr int64_t kMostNumbers = int64_t{1} << 20;
+inline constexpr int64_t kMostNumbers = int64_t{1} << 19;
 
 // 1/√Dk unless given; none where q is not known either.
 std::optional<double> scale_of(const StepRules& rules, const StepValues& values);

@@ -15,7 +15,8 @@ double unit_of(std::string_view text) {
     const size_t begin = e + (text[e + 1] == '+' ? 2 : 1);
     std::string digits(text.substr(begin));
     digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
-    std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
+    if (error == std::errc::result_out_of_range) return digits.front() == '-' ? 0.0 : HUGE_VAL;
   }
   const std::string_view mantissa = text.substr(0, e);
   const size_t point = mantissa.find('.');

@@ -13,7 +13,8 @@ struct WrittenNumber {
   int line = 0;       // of the file, from 1; 0: not from a file
 };
 
-// One unit of the last digit of a decimal number: 0.50 → 0.01, 1e-3 → 0.001, 12 → 1. Underscores do not count.
+// One unit of the last digit of a decimal number: 0.50 → 0.01, 1e-3 → 0.001, 12 → 1. Underscores do not count. 0 or ∞
+// where the exponent is beyond what a double holds.
 double unit_of(std::string_view text);
 
 // Digits behind the point that `unit` stands for: 2 for 0.01; 0 for 1 and more.

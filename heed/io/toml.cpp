@@ -99,7 +99,7 @@ bool is_number(std::string text, double number) {
 
 class Converter {
  public:
-  Converter(const std::string& text, const std::string& path) : lines_(text), path_(path) {}
+  Converter(std::string_view text, const std::string& path) : lines_(text), path_(path) {}
 
   TomlValue convert(const toml::node& node) const {
     TomlValue value;
@@ -153,6 +153,20 @@ class Converter {
   }
 };
 
+// The parser's complaint. It may quote the file at any length: one line is enough.
+FileProblem problem_of(const toml::parse_error& error) {
+  constexpr size_t kMostText = 200;
+  const std::string_view text = error.description();
+  const auto line = static_cast<int>(error.source().begin.line);
+  if (text.find("nested value depth") != std::string_view::npos) {
+    return {"arrays or tables nested more than 8 deep", "", "", line};
+  }
+  size_t end = std::min(text.size(), kMostText);
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return {"not TOML: " + std::string(text.substr(0, end)) + (end < text.size() ? "…" : ""), "",
+          "numbers have a digit before and behind the point (0.5), texts stand in quotes", line};
+}
+
 }  // namespace
 
 const TomlValue* TomlValue::find(const std::string& name) const {
@@ -181,17 +195,13 @@ std::string describe(const TomlValue& value) {
 
 TomlValue parse_toml(const std::string& text, const std::string& path) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.rfind(kByteOrderMark, 0) == 0) return parse_toml(text.substr(kByteOrderMark.size()), path);
-  check_dots(text, path);
+  std::string_view content = text;
+  if (content.substr(0, kByteOrderMark.size()) == kByteOrderMark) content.remove_prefix(kByteOrderMark.size());
+  check_dots(content, path);
   try {
-    const toml::table table = toml::parse(std::string_view(text));
-    return Converter(text, path).convert(table);
+    return Converter(content, path).convert(toml::parse(content));
   } catch (const toml::parse_error& error) {
-    const bool deep = error.description().find("nested value depth") != std::string_view::npos;
-    throw FileError(
-        path, {deep ? "arrays or tables nested more than 8 deep" : "not TOML: " + std::string(error.description()), "",
-               deep ? "" : "numbers have a digit before and behind the point (0.5), texts stand in quotes",
-               static_cast<int>(error.source().begin.line)});
+    throw FileError(path, problem_of(error));
   }
 }
 

@@ -138,7 +138,13 @@ TEST(CheckFile, ValuesAreChecked) {
   expect_refusal("q = [[nan]]\n" + kClaim, "q: row 0, number 0 is nan, which is not finite [test.toml:1]");
   expect_refusal("q = [[-inf]]\n" + kClaim, "q: row 0, number 0 is -inf, which is not finite [test.toml:1]",
                  "only bias, mask, biased and masked may have -inf");
-  expect_refusal("q = [[1e31]]\n" + kClaim, "q: row 0, number 0 is 1e31 [test.toml:1]", "numbers up to 1e30 are taken");
+  expect_refusal("q = [[1e31]]\n" + kClaim, "q: row 0, number 0 is 1e31 [test.toml:1]",
+                 "numbers up to 1e30 are taken, with digits down to 1e-30");
+  expect_refusal("q = [[1e-99999999999]]\n" + kClaim, "q: row 0, number 0 is 1e-99999999999 [test.toml:1]",
+                 "numbers up to 1e30 are taken, with digits down to 1e-30");
+  expect_refusal("q = [[0x1E]]\n" + kClaim, "q: row 0, number 0 is 0x1E [test.toml:1]", "write it in decimal digits");
+  expect_refusal("q = [[0." + std::string(60, '3') + "]]\n" + kClaim,
+                 "q: row 0, number 0 is written with 62 characters [test.toml:1]", "40 are enough for any number here");
   expect_refusal("heads = 0\n" + kClaim, "heads: a whole number from 1 to 1024 is needed [test.toml:1]");
   expect_refusal("heads = 2.5\n" + kClaim, "heads: a whole number from 1 to 1024 is needed [test.toml:1]");
   expect_refusal("heads = 4\nkv_heads = 3\n" + kClaim,
@@ -214,7 +220,7 @@ TEST(CheckFile, SmallFilesCannotAskForMuchMemory) {
   std::string column = "[1.0]";
   for (int n = 1; n < 2000; ++n) column += ", [1.0]";
   expect_refusal("q = [" + column + "]\nk = [" + column + "]\n" + kClaim,
-                 "a step would have [1, 2000, 2000] numbers; the most is 1048576 [test.toml:2]");
+                 "a step would have [1, 2000, 2000] numbers; the most is 524288 [test.toml:2]");
 }
 
 TEST(CheckFile, LargeAndMissingFilesAreRefused) {

@@ -219,7 +219,7 @@ TEST(Steps, SizesThatDoNotFitAreRefusedWithTheOneToBlame) {
   EXPECT_EQ(blamed({}, attention), StepId::v);
   attention[StepId::q] = Matrices(1, 2000, 1);
   attention[StepId::k] = Matrices(1, 2000, 1);
-  test::expect_error([&] { compute_steps({}, attention); }, {"[1, 2000, 2000] numbers", "1048576"});
+  test::expect_error([&] { compute_steps({}, attention); }, {"[1, 2000, 2000] numbers", "524288"});
 }
 
 TEST(Steps, FormulasNameWhatThisComputationHas) {

@@ -21,6 +21,8 @@ TEST(WrittenNumber, TheUnitIsOneOfTheLastWrittenDigit) {
   EXPECT_EQ(unit_of("1.2E+2"), 10.0);
   EXPECT_EQ(unit_of("3e2"), 100.0);
   EXPECT_EQ(unit_of("1_000.000_1"), 1e-4);
+  EXPECT_EQ(unit_of("1e-99999999999"), 0.0);
+  EXPECT_EQ(unit_of("0e+99999999999"), std::numeric_limits<double>::infinity());
 }
 
 TEST(WrittenNumber, DecimalsAreThoseOfTheUnit) {
