@@ -101,16 +101,16 @@ class TextWriter {
   }
 
   void write_legend(const Grading& grading) {
-    const auto explain = [&](Verdict verdict, const char* text) {
-      if (grading.count(verdict) == 0) return;
-      out_ << "  " << paint_verdict(verdict, std::string(verdict_name(verdict)))
-           << std::string(9 - verdict_name(verdict).size(), ' ') << text << "\n";
-    };
     out_ << "\n";
+    if (showed_carried_) write_meaning("carried", "carried", "what the claimed steps before it give");
+    const auto explain = [&](Verdict verdict, const char* text) {
+      const std::string name(verdict_name(verdict));
+      if (grading.count(verdict) > 0) write_meaning(name, paint_verdict(verdict, name), text);
+    };
     explain(Verdict::cut, "the digits that follow were dropped instead of rounded");
     explain(Verdict::near, "within two units of the last digit: something before it had been rounded");
     explain(Verdict::follows, "not the exact value, but what the claimed steps before it give");
-    explain(Verdict::wrong, "more than two units away, and no earlier slip explains it");
+    explain(Verdict::wrong, "not the exact value, and no earlier slip explains it");
   }
 
  private:
@@ -118,6 +118,7 @@ class TextWriter {
   static constexpr size_t kRightWidth = 7;  // "  right" behind a row
   const Terminal& terminal_;
   std::ostream& out_;
+  bool showed_carried_ = false;
 
   struct RowLayout {
     std::string place;
@@ -145,6 +146,12 @@ class TextWriter {
       default:
         return painted(terminal_, Paint::yellow, text);
     }
+  }
+
+  void write_meaning(const std::string& name, const std::string& shown, const std::string& meaning) {
+    constexpr size_t kColumn = 9;
+    out_ << "  " << shown << std::string(kColumn - name.size(), ' ')
+         << wrapped(meaning, terminal_.width, static_cast<int>(kColumn) + 2) << "\n";
   }
 
   void write_column_numbers(const std::vector<size_t>& columns, size_t left, size_t cell) {
@@ -182,6 +189,7 @@ class TextWriter {
       return each->from_exact == Verdict::wrong && exact_text(*each) != carried_text(*each);
     });
     if (carried) {
+      showed_carried_ = true;
       write_line(row, layout, "carried", carried_text);
       out_ << "\n";
     }
@@ -220,12 +228,12 @@ std::string summary(const Grading& grading) {
 void write_check_text(const std::string& file, const explain::WorkedExample& example, const Grading& grading,
                       const Terminal& terminal, std::ostream& out) {
   out << painted(terminal, Paint::bold, example.title.empty() ? printable(file) : printable(example.title)) << "\n";
-  if (!example.source.empty()) out << "source: " << printable(example.source) << "\n";
+  if (!example.source.empty()) out << wrapped("source: " + printable(example.source), terminal.width, 2) << "\n";
   TextWriter writer(terminal, out);
   for (const GradedStep& step : grading.steps) writer.write_step(step);
   if (grading.count(Verdict::right) < grading.numbers()) writer.write_legend(grading);
   if (!grading.remarks.empty()) out << "\nremarks\n";
-  for (const explain::Remark& remark : grading.remarks) out << "- " << remark.text << "\n";
+  for (const explain::Remark& remark : grading.remarks) out << "- " << wrapped(remark.text, terminal.width, 2) << "\n";
   out << "\n" << summary(grading) << "\n";
 }
 

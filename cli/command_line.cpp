@@ -13,6 +13,7 @@
 #include "cli/subcommands.h"
 #include "cli/usage_error.h"
 #include "heed/core/error.h"
+#include "heed/io/file_error.h"
 
 namespace heed::cli {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 void add_commands(CLI::App& app, Streams streams, std::function<void()>& action) {
   add_attend(app, streams, action);
   add_bench(app, streams, action);
+  add_check(app, streams, action);
   add_help(app, streams, action);
 }
 
@@ -95,6 +97,9 @@ CommandError as_command_error(const std::exception& error) {
   if (const auto* known = dynamic_cast<const CommandError*>(&error)) return *known;
   if (dynamic_cast<const std::bad_alloc*>(&error)) {
     return {"limit.memory", "there is not enough memory", "give it less to do at once, or free some", kLimit};
+  }
+  if (const auto* file = dynamic_cast<const io::FileError*>(&error)) {
+    return {"data.file", file->message(), file->hint(), kBadData, file->at()};
   }
   if (dynamic_cast<const Error*>(&error)) return {"usage.refused", error.what(), "", kUsage};
   return {"failure", error.what(), "", kFailure};
