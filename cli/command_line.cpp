@@ -23,6 +23,7 @@ namespace {
 void add_commands(CLI::App& app, Streams streams, std::function<void()>& action) {
   add_attend(app, streams, action);
   add_bench(app, streams, action);
+  add_check(app, streams, action);
   add_doctor(app, streams, action);
   add_completion(app, streams, action);
   add_help(app, streams, action);
@@ -99,9 +100,6 @@ CommandError as_command_error(const std::exception& error) {
   if (const auto* known = dynamic_cast<const CommandError*>(&error)) return *known;
   if (dynamic_cast<const std::bad_alloc*>(&error)) {
     return {"limit.memory", "there is not enough memory", "heed doctor tells how much is available", kLimit};
-  }
-  if (const auto* file = dynamic_cast<const io::FileError*>(&error)) {
-    return {"data.file", file->message(), file->hint(), kBadData, file->at()};
   }
   if (const auto* file = dynamic_cast<const io::FileError*>(&error)) {
     return {"data.file", file->message(), file->hint(), kBadData, file->at()};

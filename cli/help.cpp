@@ -18,27 +18,6 @@ constexpr size_t kMostValues = 44;
 constexpr const char* kEverywhere = "Common options";
 constexpr const char* kExitCodesTopic = "exit-codes";
 
-// The text in lines of at most `width` columns, each after the first indented. Line breaks in the text stay.
-std::string wrapped(const std::string& text, int width, int indent) {
-  const std::string margin(static_cast<size_t>(indent), ' ');
-  std::string lines;
-  std::istringstream paragraphs(text);
-  for (std::string paragraph; std::getline(paragraphs, paragraph);) {
-    if (!lines.empty()) lines += "\n" + margin;
-    int column = 0;
-    std::istringstream words(paragraph);
-    for (std::string word; words >> word;) {
-      if (column > 0 && indent + column + 1 + columns_of(word) > width) {
-        lines += "\n" + margin;
-        column = 0;
-      }
-      lines += (column > 0 ? " " : "") + word;
-      column += (column > 0 ? 1 : 0) + columns_of(word);
-    }
-  }
-  return lines;
-}
-
 // "-q, --quiet", "--color auto|always|never", "--threads N", "FILE".
 std::string label_of(const CLI::Option& option) {
   std::string label;

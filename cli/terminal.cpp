@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <sstream>
 
 namespace heed::cli {
 namespace {
@@ -97,6 +98,26 @@ std::string painted(const Terminal& terminal, Paint paint, std::string_view text
 
 int columns_of(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+std::string wrapped(const std::string& text, int width, int indent) {
+  const std::string margin(static_cast<size_t>(indent), ' ');
+  std::string lines;
+  std::istringstream paragraphs(text);
+  for (std::string paragraph; std::getline(paragraphs, paragraph);) {
+    if (!lines.empty()) lines += "\n" + margin;
+    int column = 0;
+    std::istringstream words(paragraph);
+    for (std::string word; words >> word;) {
+      if (column > 0 && indent + column + 1 + columns_of(word) > width) {
+        lines += "\n" + margin;
+        column = 0;
+      }
+      lines += (column > 0 ? " " : "") + word;
+      column += (column > 0 ? 1 : 0) + columns_of(word);
+    }
+  }
+  return lines;
 }
 
 std::string printable(std::string_view text) {

@@ -40,6 +40,9 @@ std::string painted(const Terminal& terminal, Paint paint, std::string_view text
 // Columns that UTF-8 text takes: its characters. Heed's own texts have no wide ones.
 int columns_of(std::string_view text);
 
+// The text in lines of at most `width` columns, each after the first indented. Line breaks in the text stay.
+std::string wrapped(const std::string& text, int width, int indent);
+
 // Text from outside (a file's name, a key, an argument) for a person to read: control characters are written as \x1b,
 // so that they cannot steer the terminal.
 std::string printable(std::string_view text);

@@ -41,7 +41,11 @@ target_sources(
       heed/attention/reference.h
       heed/attention/reference_row.h
       heed/attention/score_options.h
-      heed/explain/page.h)
+      heed/explain/check_file.h
+      heed/explain/grade.h
+      heed/explain/page.h
+      heed/explain/steps.h
+      heed/explain/written.h)
 
 set(heed_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heed)
 install(TARGETS heed EXPORT heed_targets FILE_SET public_headers)

@@ -1,0 +1,216 @@
+#include "heed/explain/check_file.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "heed/core/suggest.h"
+#include "heed/explain/check_rules.h"
+#include "heed/io/file.h"
+
+namespace heed::explain {
+namespace {
+
+using io::TomlValue;
+
+// The steps that a file may begin from; the inputs come besides.
+bool may_be_given(StepId step) {
+  return is_input(step) || step == StepId::q || step == StepId::k || step == StepId::v || step == StepId::scores ||
+         step == StepId::scaled || step == StepId::weights || step == StepId::concat;
+}
+
+template <class Keep>
+std::vector<std::string> step_names(Keep keep) {
+  std::vector<std::string> names;
+  for (size_t n = 0; n < kStepCount; ++n) {
+    if (keep(static_cast<StepId>(n))) names.emplace_back(step_name(static_cast<StepId>(n)));
+  }
+  return names;
+}
+
+void check_names(const TomlValue& table, const std::string& path, const std::string& prefix,
+                 const std::vector<std::string>& known) {
+  for (const auto& [name, value] : table.members) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const auto same_letters = std::find_if(known.begin(), known.end(), [&](const std::string& each) {
+      return std::equal(each.begin(), each.end(), name.begin(), name.end(),
+                        [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+    });
+    constexpr size_t kMostName = 64;
+    std::string hint =
+        name.size() > kMostName ? "" : did_you_mean(same_letters == known.end() ? name : *same_letters, known);
+    if (hint.empty()) {
+      hint = "the names are:";
+      for (const std::string& each : known) hint += " " + each;
+    }
+    throw io::FileError(path, {"unknown key " + io::in_quotes(prefix + name), "", hint, value.line});
+  }
+}
+
+Matrices values_of(const ClaimedStep& step) {
+  Matrices matrices(step.count, step.rows, step.columns);
+  std::transform(step.numbers.begin(), step.numbers.end(), matrices.values.begin(),
+                 [](const auto& n) { return n->value; });
+  return matrices;
+}
+
+class CheckFileReader {
+ public:
+  CheckFileReader(const TomlValue& table, const std::string& path) : file_{table, path} {}
+
+  WorkedExample read() {
+    check_all_names();
+    example_.title = read_text(file_, "title");
+    example_.source = read_text(file_, "source");
+    example_.rules = read_rules(file_);
+    read_given();
+    check_used_options();
+    compute();
+    read_claims();
+    return std::move(example_);
+  }
+
+ private:
+  CheckFileTable file_;
+  WorkedExample example_;
+
+  void check_all_names() const {
+    std::vector<std::string> known = option_names();
+    for (std::string& name : step_names(may_be_given)) known.push_back(std::move(name));
+    known.emplace_back("claimed");
+    check_names(file_.table, file_.path, "", known);
+    const TomlValue* claimed = file_.table.find("claimed");
+    if (claimed == nullptr || claimed->kind != TomlValue::Kind::table || claimed->members.empty()) {
+      throw io::FileError(file_.path, {"nothing is claimed", "",
+                                       "put the steps to be checked into a table [claimed] at the end of the file",
+                                       claimed == nullptr ? 0 : claimed->line});
+    }
+    check_names(*claimed, file_.path, "claimed.", step_names([](StepId) { return true; }));
+  }
+
+  void read_given() {
+    for (size_t n = 0; n < kStepCount; ++n) {
+      const auto step = static_cast<StepId>(n);
+      const std::string name(step_name(step));
+      if (step == StepId::heads || !file_.has(name)) continue;  // `heads` is their number here
+      const NamedValue value = file_.at(name);
+      example_.given[step] = values_of(arrange(value, read_numbers(value, {}), step, example_.rules));
+    }
+  }
+
+  // What is given may not be computable from what else is given, and every option must matter.
+  void check_given_once(const StepValues& values) const {
+    for (size_t n = 0; n < kStepCount; ++n) {
+      const auto step = static_cast<StepId>(n);
+      if (!example_.given.has(step) || is_input(step)) continue;
+      const std::vector<StepId> sources = sources_of(example_.rules, values, step);
+      if (!std::all_of(sources.begin(), sources.end(), [&](StepId each) { return values.has(each); })) continue;
+      std::string names;
+      for (const StepId each : sources) names += (names.empty() ? "" : " and ") + std::string(step_name(each));
+      file_.at(std::string(step_name(step))).refuse(names + " give it already", "leave it out, or claim it");
+    }
+  }
+
+  void check_used_options() const {
+    const auto refuse_with = [&](StepId step, std::initializer_list<const char*> names) {
+      if (!example_.given.has(step)) return;
+      for (const char* name : names) {
+        if (file_.has(name))
+          file_.at(name).refuse("it changes nothing, because " + std::string(step_name(step)) + " is given");
+      }
+    };
+    refuse_with(StepId::scaled, {"scale", "d_k"});
+    refuse_with(StepId::weights, {"scale", "d_k", "softcap", "bias", "alibi", "mask", "align", "window", "lengths",
+                                  "keep", "block", "sinks", "normalizer"});
+    const bool context = example_.given.has(StepId::context);
+    if (context && !example_.given.has(StepId::w_k) && !example_.given.has(StepId::w_v)) {
+      file_.at("context").refuse("nothing is computed from it", "give W_K and W_V");
+    }
+  }
+
+  void compute() {
+    try {
+      const StepValues before_mask = compute_steps(example_.rules, example_.given);
+      check_given_once(before_mask);
+      check_scale(before_mask);
+      const Matrices& weights = before_mask[StepId::weights];
+      for (const char* name : {"bias", "alibi", "mask", "align", "window", "lengths", "keep", "block"}) {
+        if (weights.empty() && file_.has(name)) file_.at(name).refuse("there are no scores", "give q and k, or scores");
+      }
+      if (!weights.empty() && !example_.given.has(StepId::weights)) {
+        read_bias_and_mask(file_, weights.rows, weights.columns, example_.rules);
+      }
+      example_.exact = compute_steps(example_.rules, example_.given);
+    } catch (const StepError& error) {
+      const TomlValue* value = file_.table.find(std::string(step_name(error.step())));
+      throw io::FileError(file_.path, {error.what(), "", "", value == nullptr ? 0 : value->line});
+    }
+  }
+
+  void check_scale(const StepValues& values) const {
+    if (values.has(StepId::scores) && !values.has(StepId::scaled)) {
+      file_.at("scores").refuse("the scale is not known", "give d_k (for 1/√d_k), or scale");
+    }
+    if (file_.has("d_k") && values.has(StepId::q)) {
+      const double width = static_cast<double>(values[StepId::q].columns);
+      if (std::abs(*example_.rules.scale * std::sqrt(width) - 1.0) > 1e-9) {
+        file_.at("d_k").refuse("heads of q are " + std::to_string(values[StepId::q].columns) + " wide",
+                               "leave d_k out, or give scale");
+      }
+    }
+  }
+
+  void read_claims() {
+    const TomlValue& claimed = *file_.table.find("claimed");
+    for (const auto& [name, value] : claimed.members) {
+      const StepId step = *step_of(name);
+      const NamedValue named{value, file_.path, "claimed." + name};
+      check_computed(named, step);
+      const bool hides = step == StepId::biased || step == StepId::masked;
+      ClaimedStep claim =
+          arrange(named, read_numbers(named, {.minus_infinity = hides, .left_out = true}), step, example_.rules);
+      const Matrices& exact = example_.exact[step];
+      if (claim.count != exact.count || claim.rows != exact.rows || claim.columns != exact.columns) {
+        named.refuse("its shape is " + to_text(Matrices(claim.count, claim.rows, claim.columns).shape()) +
+                         ", that of the step " + to_text(exact.shape()),
+                     "leave a number out with \"?\", a whole row with []");
+      }
+      if (std::none_of(claim.numbers.begin(), claim.numbers.end(), [](const auto& n) { return n.has_value(); })) {
+        named.refuse("no numbers", "leave the step out");
+      }
+      example_.steps.push_back(std::move(claim));
+    }
+    std::sort(example_.steps.begin(), example_.steps.end(),
+              [](const ClaimedStep& a, const ClaimedStep& b) { return a.step < b.step; });
+  }
+
+  // Refuses a claim of what this computation does not have, and says what is missing.
+  void check_computed(const NamedValue& named, StepId step) const {
+    if (example_.exact.has(step)) return;
+    if (is_input(step)) named.refuse("it is not given, so there is nothing to compare it with");
+    if (!is_taken(example_.rules, step)) {
+      named.refuse("this computation has no such step", step == StepId::capped ? "give softcap"
+                                                        : step == StepId::biased
+                                                            ? "give bias"
+                                                            : "give mask, window, lengths, keep or block");
+    }
+    std::string missing;
+    for (const StepId each : sources_of(example_.rules, example_.exact, step)) {
+      if (!example_.exact.has(each)) missing += (missing.empty() ? "" : " and ") + std::string(step_name(each));
+    }
+    named.refuse("it cannot be computed without " + missing,
+                 step == StepId::out ? "give W_O, or claim it as concat" : "give " + missing);
+  }
+};
+
+}  // namespace
+
+WorkedExample parse_check_file(const std::string& text, const std::string& path) {
+  return CheckFileReader(io::parse_toml(text, path), path).read();
+}
+
+WorkedExample read_check_file(const std::string& path) {
+  return parse_check_file(io::read_file(path, kMostCheckFileBytes), path);
+}
+
+}  // namespace heed::explain

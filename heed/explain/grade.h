@@ -1,0 +1,102 @@
+// Grades a worked example: each claimed number beside the exact value and beside what the claim's own earlier steps
+// give, so that one slip is counted once.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/explain/steps.h"
+#include "heed/explain/written.h"
+
+namespace heed::explain {
+
+// A step as claimed. Numbers that were left out are empty.
+struct ClaimedStep {
+  StepId step = StepId::x;
+  int64_t count = 0;  // shape as that of Matrices
+  int64_t rows = 0;
+  int64_t columns = 0;
+  std::vector<std::optional<WrittenNumber>> numbers;
+
+  const std::optional<WrittenNumber>& at(int64_t n, int64_t i, int64_t j) const {
+    return numbers[static_cast<size_t>((n * rows + i) * columns + j)];
+  }
+};
+
+struct WorkedExample {
+  std::string title;
+  std::string source;
+  StepRules rules;
+  StepValues given;                // the exact inputs
+  StepValues exact;                // compute_steps(rules, given)
+  std::vector<ClaimedStep> steps;  // in the order of StepId, each of the shape that `exact` has
+};
+
+struct GradedNumber {
+  int64_t head = 0;
+  int64_t row = 0;
+  int64_t column = 0;
+  WrittenNumber claimed;
+  double exact = 0.0;
+  double carried = 0.0;  // from the claim's own earlier steps
+  Verdict from_exact = Verdict::right;
+  Verdict from_claim = Verdict::right;
+  // As from_exact says, whatever the claim's earlier steps give; but where that is wrong, and it follows from them, and
+  // they have a slip, it is no slip of its own.
+  Verdict verdict = Verdict::right;
+};
+
+struct GradedStep {
+  StepId step = StepId::x;
+  std::vector<int64_t> shape;
+  std::string formula;
+  std::vector<GradedNumber> numbers;  // row by row
+
+  int64_t count(Verdict verdict) const;
+};
+
+// The claimed numbers of a row, in order; what was left out is not there.
+struct GradedRow {
+  int64_t head = 0;
+  int64_t row = 0;
+  std::vector<const GradedNumber*> numbers;
+};
+std::vector<GradedRow> rows_of(const GradedStep& step);
+
+// "row 1", or "head 0, row 1" where there are several.
+std::string place_of(const GradedStep& step, int64_t head, int64_t row);
+
+// Something certain about a claim that explains a slip.
+struct Remark {
+  std::string kind;  // for programs: "no_w_o"
+  StepId step = StepId::x;
+  std::string text;
+};
+
+struct Grading {
+  std::vector<GradedStep> steps;
+  std::vector<Remark> remarks;
+
+  int64_t count(Verdict verdict) const;
+  int64_t numbers() const;
+  const GradedStep* find(StepId step) const;  // null where it is not claimed
+  // The first step with a wrong number, and that number; null where nothing is wrong.
+  const GradedStep* first_wrong_step() const;
+  const GradedNumber* first_wrong() const;
+};
+
+// What the claim gives when it is carried on.
+struct CarriedSteps {
+  StepValues own;      // as claimed; what was left out as `carried`
+  StepValues carried;  // each step computed from `own`
+};
+CarriedSteps carry_on(const WorkedExample& example);
+
+// The claimed steps that the claim's own `step` comes from: the nearest ones, and those behind a step of which only a
+// part is claimed.
+std::vector<StepId> claimed_before(const WorkedExample& example, StepId step);
+
+Grading grade(const WorkedExample& example);
+
+}  // namespace heed::explain

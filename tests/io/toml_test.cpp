@@ -1,0 +1,96 @@
+#include "heed/io/toml.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace heed::io {
+namespace {
+
+TomlValue parse(const std::string& text) { return parse_toml(text, "test.toml"); }
+
+// The refusal of `text`: "message [place] hint".
+std::string refusal(const std::string& text) {
+  try {
+    parse(text);
+  } catch (const FileError& error) {
+    return std::string(error.what()) + " " + error.hint();
+  }
+  return "not refused";
+}
+
+TEST(Toml, NumbersKeepTheirText) {
+  const TomlValue table = parse("a = 0.50\nb = [1e-3, -1_000.0_5,+2.0 ,\n  12]# c\nc = -inf\nd = 0x1F\n");
+  EXPECT_EQ(table.find("a")->text, "0.50");
+  EXPECT_EQ(table.find("a")->number, 0.5);
+  const std::vector<TomlValue>& items = table.find("b")->items;
+  ASSERT_EQ(items.size(), 4U);
+  EXPECT_EQ(items[0].text, "1e-3");
+  EXPECT_EQ(items[1].text, "-1_000.0_5");
+  EXPECT_EQ(items[1].number, -1000.05);
+  EXPECT_EQ(items[2].text, "+2.0");
+  EXPECT_EQ(items[3].text, "12");
+  EXPECT_EQ(items[3].line, 3);
+  EXPECT_EQ(table.find("c")->text, "-inf");
+  EXPECT_TRUE(std::isinf(table.find("c")->number));
+  EXPECT_EQ(table.find("d")->text, "0x1F");
+  EXPECT_EQ(table.find("e"), nullptr);
+}
+
+TEST(Toml, ColumnsAreCharactersAlsoBehindAccentsAndWithWindowsLines) {
+  const TomlValue table =
+      parse("\xEF\xBB\xBFs = \"h\xC3\xA9\xE2\x88\x9E\"\r\nt = { \"\xC3\xA9\" = 0.10, z = 0.200 }\r\n");
+  EXPECT_EQ(table.find("t")->members[0].value.text, "0.10");
+  EXPECT_EQ(table.find("t")->members[1].value.text, "0.200");
+}
+
+TEST(Toml, MembersStandInTheOrderOfTheFile) {
+  const TomlValue table = parse("z = true\na = \"text\"\n[m]\nb = []\na = 1979-05-27\n");
+  ASSERT_EQ(table.members.size(), 3U);
+  EXPECT_EQ(table.members[0].name, "z");
+  EXPECT_EQ(describe(table.members[0].value), "true or false");
+  EXPECT_EQ(table.members[1].value.text, "text");
+  EXPECT_EQ(table.members[2].value.members[0].name, "b");
+  EXPECT_EQ(table.members[2].value.members[0].value.line, 4);
+  EXPECT_EQ(describe(table.members[2].value.members[1].value), "a date or time");
+}
+
+TEST(Toml, WhatIsNotTomlIsRefusedWithItsLine) {
+  EXPECT_NE(refusal("a = 1\nb = .5\n").find("not TOML: "), std::string::npos);
+  EXPECT_NE(refusal("a = 1\nb = .5\n").find("[test.toml:2]"), std::string::npos);
+  EXPECT_NE(refusal("a = 1\n\na = 2\n").find("[test.toml:3]"), std::string::npos);
+  EXPECT_NE(refusal("a = [1, 2\n").find("[test.toml:"), std::string::npos);
+  EXPECT_NE(refusal("a = \"\xff\"").find("not TOML"), std::string::npos);
+}
+
+TEST(Toml, DeepNestingIsRefused) {
+  EXPECT_EQ(refusal("a = [[[[[[[[[[1]]]]]]]]]]"), "arrays or tables nested more than 8 deep [test.toml:1] ");
+  EXPECT_NE(refusal("\n" + std::string(100000, '[')).find("[test.toml:2]"), std::string::npos);
+}
+
+// The parser nests a table for each dot of a name, and its memory is given back by a call for each.
+TEST(Toml, NamesOfManyDotsAreRefusedBeforeTheyNest) {
+  const std::string message = "a name with more than 16 dots [test.toml:2]";
+  std::string dots = "a";
+  for (int n = 0; n < 100000; ++n) dots += ".a";
+  std::string quoted = "a";
+  for (int n = 0; n < 100000; ++n) quoted += ".\",=[\".'#{'";
+  for (const std::string& name : {dots, quoted}) {
+    EXPECT_EQ(refusal("\n" + name + " = 1").substr(0, message.size()), message);
+    EXPECT_EQ(refusal("\n[" + name + "]").substr(0, message.size()), message);
+    EXPECT_EQ(refusal("\nx = { " + name + " = 1 }").substr(0, message.size()), message);
+    EXPECT_EQ(refusal("x = \"\"\"a\"\"\"\"\"\n" + name + " = 1").substr(0, message.size()), message);
+  }
+}
+
+TEST(Toml, DotsInTextsCommentsAndNumbersAreNoNames) {
+  const std::string many(1000, '.');
+  std::string row = "0.5";
+  for (int n = 0; n < 1000; ++n) row += ", 0.5";
+  EXPECT_EQ(parse("# " + many + "\na = \"" + many + "\" # " + many + "\nb = '''\n" + many + "'''\nc = [" + row + "]\n#")
+                .members.size(),
+            3U);
+}
+
+}  // namespace
+}  // namespace heed::io
