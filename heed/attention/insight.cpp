@@ -31,8 +31,7 @@ struct Call {
 void check_taken(const char* function, const ScoreOptions& scores, AttentionStep step) {
   if (takes_step(scores, step)) return;
   const auto refuse = [&](const char* without, AttentionStep instead) {
-    check(false, function, "step ", step_name(step), " is not taken: there is no ", without, "; ask for ",
-          step_name(instead));
+    fail(function, "step ", step_name(step), " is not taken: there is no ", without, "; ask for ", step_name(instead));
   };
   if (step == AttentionStep::capped) return refuse("soft cap", AttentionStep::scaled);
   if (step == AttentionStep::dropped) return refuse("dropout", AttentionStep::weights);

@@ -99,7 +99,10 @@ class InsightPanel {
     }
     packed_ = true;
     const Dropout* dropout = job_.scores.dropout;
-    if (dropout != nullptr) set_dropout_words(*dropout, block_.b, block_.head, q_begin_, kWidth, dropout_);
+    if (dropout != nullptr) {
+      dropout_threshold_ = dropout_threshold(*dropout);
+      set_dropout_words(*dropout, block_.b, block_.head, q_begin_, kWidth, dropout_);
+    }
     weights_.load(job_.rows, block_, q_begin_, rows_);
   }
 
@@ -125,8 +128,7 @@ class InsightPanel {
     const DropoutVector first = hn::LoadU(kDropoutWords, dropout_ + c * kLanes);
     const DropoutVector second = hn::LoadU(kDropoutWords, dropout_ + kWidth + c * kLanes);
     const uint32_t key_step = static_cast<uint32_t>(first_key_ + key) * kDropoutKeyStep;
-    const int32_t threshold = dropout_threshold(*job_.scores.dropout);
-    return hn::Mul(kept(first, second, hn::Set(kDropoutWords, key_step), threshold),
+    return hn::Mul(kept(first, second, hn::Set(kDropoutWords, key_step), dropout_threshold_),
                    hn::Set(kFloats, job_.scores.kept_scale));
   }
 
@@ -170,6 +172,7 @@ class InsightPanel {
   int64_t first_key_ = 0;  // of the piece, in the item
   int vectors_ = 0;
   bool packed_ = false;
+  int32_t dropout_threshold_ = 0;
   PanelRanges<kVectors> ranges_;
   TileMask<kVectors> mask_;
   RowWeights weights_;

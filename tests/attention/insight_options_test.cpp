@@ -276,25 +276,31 @@ TEST(InsightOptions, entropy_counts_the_sink) {
   });
 }
 
+// Key 135 stands in the first of the second piece's runs, of which a causal mask makes several.
 TEST(InsightOptions, a_key_that_the_bias_hides_reaches_nothing_and_NaN_in_it_its_rows_alone) {
-  on_every_isa([] {
+  const auto test = [](const Mask& mask) {
+    SCOPED_TRACE(mask.description());
     AttentionCase c({1, 70, 200, 1, 1, 8, 4}, Layout::bthd, 7);
     ScoreTensors tensors(c, 3);
     tensors.use_bias(1, 1);
-    for (int64_t i = 0; i < 70; ++i) tensors.bias()(0, 0, i, 150) = -kInfinity;
+    c.options.mask = mask;
+    for (int64_t i = 0; i < 70; ++i) tensors.bias()(0, 0, i, 135) = -kInfinity;
     c.forward();
     const StepTile clean = whole_step(c, AttentionStep::weights, 0, 0);
     const std::vector<float> clean_mass = mass_received(c);
     const RowResults clean_rows(c, 0, 70, 200);
-    for (int64_t d = 0; d < 8; ++d) c.k(0, 150, 0, d) = kNan;
+    for (int64_t d = 0; d < 8; ++d) c.k(0, 135, 0, d) = kNan;
     c.forward();
     EXPECT_TRUE(same_bits(whole_step(c, AttentionStep::weights, 0, 0).values, clean.values));
     EXPECT_TRUE(same_bits(mass_received(c), clean_mass));
-    EXPECT_EQ(clean_mass[150], 0.0F);
+    EXPECT_EQ(clean_mass[135], 0.0F);
     const RowResults rows(c, 0, 70, 200);
     EXPECT_TRUE(same_bits(rows.entropy, clean_rows.entropy) && same_bits(rows.largest, clean_rows.largest));
     EXPECT_EQ(rows.top_keys, clean_rows.top_keys);
     for (int64_t i = 0; i < 70; ++i) EXPECT_EQ(rows.views.top_keys(0, 0, i, 199), -1);
+    for (const AttentionStep step : {AttentionStep::biased, AttentionStep::masked}) {
+      EXPECT_EQ(whole_step(c, step, 0, 0).view(69, 135), -kInfinity) << step_name(step);
+    }
 
     tensors.bias()(0, 0, 33, 20) = kNan;
     c.forward();
@@ -303,8 +309,12 @@ TEST(InsightOptions, a_key_that_the_bias_hides_reaches_nothing_and_NaN_in_it_its
     for (int64_t i = 0; i < 70; ++i) {
       EXPECT_EQ(std::isnan(weights.view(i, 0)), i == 33) << i;
       EXPECT_EQ(std::isnan(unknown.views.entropy(0, 0, i)), i == 33) << i;
-      EXPECT_EQ(weights.view(i, 150), 0.0F);
+      EXPECT_EQ(weights.view(i, 135), 0.0F);
     }
+  };
+  on_every_isa([&] {
+    test(Mask());
+    test(Mask::causal(QueryPositions::bottom_right()));
   });
 }
 
