@@ -37,7 +37,7 @@ struct MatmulSizes {
 struct Row {
   std::string name;
   std::string kind;           // forward, backward, both, decode, insight, matmul, memory
-  std::string dtype = "f32";  // of the cache, kind decode
+  std::string dtype = "f32";  // of the cache, kind decode; of the weights, kind matmul
   std::optional<AttentionSizes> attention;
   std::optional<MatmulSizes> matmul;
   int threads = 1;

@@ -23,10 +23,13 @@ struct Linear {
   int64_t inputs() const { return packed != nullptr ? packed->rows() : weight.size(1); }
   Shape<2> shape() const { return {outputs(), inputs()}; }
   bool given() const { return packed != nullptr ? outputs() > 0 : weight.data() != nullptr; }
+  bool rounded() const { return packed != nullptr && packed->storage() == WeightStorage::bf16; }
 };
 struct Linears {
   Linear q, k, v, out;
   Linear qkv;  // q, k and v as one projection, where their parameters lie in one matrix
+
+  bool rounded() const { return q.rounded() || k.rounded() || v.rounded() || out.rounded(); }
 };
 
 Linear packed_linear(const PackedMatrix& weight, const Tensor& bias) {
@@ -309,6 +312,7 @@ void forward(const MultiHeadInputs& in, const Linears& p, const MultiHeadOptions
   Workspace* const workspace = options.attention.workspace;
 
   state.fused = one_input(in);
+  state.rounded = p.rounded();
   const Projections made = projections(state.projections, state.fused, s);
   state.attention = {made.heads[0], made.heads[1], made.heads[2]};
   if (state.fused && p.qkv.given()) {
@@ -340,11 +344,11 @@ bool fits(const MultiHeadState& state, const Sizes& s) {
 
 }  // namespace
 
-PackedMultiHead::PackedMultiHead(const MultiHeadParameters<const float>& p)
-    : q(p.q.transposed()),
-      k(p.k.transposed()),
-      v(p.v.transposed()),
-      out(p.out.transposed()),
+PackedMultiHead::PackedMultiHead(const MultiHeadParameters<const float>& p, WeightStorage storage)
+    : q(p.q.transposed(), storage),
+      k(p.k.transposed(), storage),
+      v(p.v.transposed(), storage),
+      out(p.out.transposed(), storage),
       q_bias(tensor_of(p.q_bias)),
       k_bias(tensor_of(p.k_bias)),
       v_bias(tensor_of(p.v_bias)),
@@ -372,6 +376,9 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   gradients.scores.check_fits(kName, options.attention.scores);
   check(state.fused == one_input(in) && fits(state, s), kName,
         "the state is not that of multihead_forward with these inputs and parameters: call it first");
+  check(!state.rounded, kName,
+        "forward's weights were stored in bf16, and gradients are those of f32 weights: call multihead_forward with "
+        "plain parameters, or packed in f32");
   const View<const float, 3> concat = std::as_const(state.concat).view<3>();
   const MultiHeadParameters<float>& d_p = gradients.parameters;
   Workspace* const workspace = options.attention.workspace;

@@ -45,7 +45,10 @@ struct PackedMultiHead {
   Tensor q_bias, k_bias, v_bias, out_bias;  // an empty one is no bias
 
   PackedMultiHead() = default;
-  explicit PackedMultiHead(const MultiHeadParameters<const float>& parameters);
+  // With weights in bf16, forward has the bits it has with f32 weights that were rounded; there is no backward then.
+  // Biases stay f32.
+  explicit PackedMultiHead(const MultiHeadParameters<const float>& parameters,
+                           WeightStorage storage = WeightStorage::f32);
 };
 
 struct MultiHeadOptions {
@@ -62,6 +65,7 @@ struct MultiHeadState {
   Tensor reference, sum;      // [B, H, Tq], see RowStates
   AttentionInputs attention;  // q, k and v as attention sees them, in `projections`
   bool fused = false;         // query, key and value were one tensor
+  bool rounded = false;       // forward's weights were bf16: no gradients
   Tensor d_projections[3];    // backward's own: as projections
   Tensor d_concat;            // and as concat
 
@@ -70,7 +74,7 @@ struct MultiHeadState {
   MultiHeadState& operator=(const MultiHeadState&) = delete;
 };
 
-// y: [B, Tq, C_out], or [B, Tq, H·Dv] without W_O. Packed parameters give the same bits as plain ones.
+// y: [B, Tq, C_out], or [B, Tq, H·Dv] without W_O. Parameters packed in f32 give the same bits as plain ones.
 void multihead_forward(const MultiHeadInputs& inputs, const MultiHeadParameters<const float>& parameters,
                        const MultiHeadOptions& options, MultiHeadState& state, View<float, 3> y);
 void multihead_forward(const MultiHeadInputs& inputs, const PackedMultiHead& parameters,
@@ -84,7 +88,7 @@ struct MultiHeadGradients {
   ScoreGradients scores{};  // of the score options of `attention`
 };
 
-// After multihead_forward with the same inputs, parameters (packed or not) and options.
+// After multihead_forward with the same inputs, parameters (plain, or packed in f32) and options.
 void multihead_backward(const MultiHeadInputs& inputs, const MultiHeadParameters<const float>& parameters,
                         const MultiHeadOptions& options, MultiHeadState& state, View<const float, 3> d_y,
                         const MultiHeadGradients& gradients);

@@ -147,6 +147,7 @@ void matmul(View<const float, 2> a, const PackedMatrix& b, View<float, 2> c, con
   run(make_call(options, b.panels()), 1, options.workspace, [&](MatmulCall& call, int64_t) {
     call.a = a;
     call.packed = b.data();
+    call.packed_bf16 = b.bf16_data();
     call.c = c;
     call.residual = options.residual;
   });

@@ -42,6 +42,7 @@ using BatchedMatmulOptions = MatmulOptionsOf<3>;
 void matmul(View<const float, 2> a, View<const float, 2> b, View<float, 2> c, const MatmulOptions& options = {});
 
 // The same with a factor that was packed once: for weights. An Error when b was packed for another instruction set.
+// With b in bf16, c has the bits it has with the f32 matrix of the rounded values.
 void matmul(View<const float, 2> a, const PackedMatrix& b, View<float, 2> c, const MatmulOptions& options = {});
 
 // One product an item: a [B, M, K], b [B, K, N] → c [B, M, N]. A batch stride of 0 in a or b repeats one matrix.

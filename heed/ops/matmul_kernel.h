@@ -7,11 +7,12 @@ namespace heed {
 
 // One checked product of rank 2, and how its blocks are computed.
 struct MatmulCall {
-  View<const float, 2> a;         // [M, K]
-  View<const float, 2> b;         // [K, N]; unused when packed
-  const float* packed = nullptr;  // the panels of b, each [K][width]
-  PanelLayout panels;             // of the N columns
-  View<float, 2> c;               // [M, N]
+  View<const float, 2> a;                 // [M, K]
+  View<const float, 2> b;                 // [K, N]; unused when packed
+  const float* packed = nullptr;          // the panels of b, each [K][width]
+  const uint32_t* packed_bf16 = nullptr;  // or these, each [⌈K/2⌉][width] pairs of bf16
+  PanelLayout panels;                     // of the N columns
+  View<float, 2> c;                       // [M, N]
   float scale = 1.0F;
   View<const float, 1> bias;
   Activation activation = Activation::none;
@@ -21,6 +22,8 @@ struct MatmulCall {
   bool copy_a = false;    // a is transposed: bring blocks of it near as rows, so that a strip reads few cache lines
   bool direct_b = false;  // read b in place: its rows are contiguous and used too few times to be worth packing
   bool linear = false;    // no activation, and c, bias and residual are contiguous along a row: finish in registers
+
+  bool is_packed() const { return packed != nullptr || packed_bf16 != nullptr; }
 };
 
 // Rows of `a` that go through all panels of a block together, so that they stay in L2. A multiple of every tile height.
@@ -70,6 +73,10 @@ struct PanelSource {
 // Packs panel `panel` of the source into to [depth][width]; columns past N are 0.
 template <Isa>
 void pack_panel_kernel(const PanelSource& source, const PanelLayout& panels, int64_t panel, float* to);
+
+// Packs panel `panel` of b [K, N], rounded, into to [⌈K/2⌉][width]: pairs of rows, the last with 0 when K is odd.
+template <Isa>
+void pack_bf16_panel_kernel(View<const float, 2> b, const PanelLayout& panels, int64_t panel, uint32_t* to);
 
 // Sums of c[row …][column …] that the epilogue is still to be applied to.
 struct UnfinishedTile {

@@ -30,7 +30,7 @@ MatmulScratch matmul_scratch(const MatmulCall& call, int64_t rows, int64_t padde
   MatmulScratch scratch;
   if (k > kBlockDepth) scratch.totals = rows * padded_columns;
   if (call.copy_a) scratch.a = std::min(rows, kBlockRows) * kCopiedRow;
-  if (!call.packed) scratch.b = std::min(k, kBlockDepth) * padded_columns;
+  if (!call.is_packed()) scratch.b = std::min(k, kBlockDepth) * padded_columns;
   return scratch;
 }
 
@@ -40,7 +40,7 @@ MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
   const int64_t n = call.panels.columns;
   call.linear = call.activation == Activation::none && contiguous_rows(call);
   call.copy_a = call.a.stride(0) == 1 && call.a.stride(1) != 1 && m > kDirectRows && n > kDirectRows;
-  call.direct_b = !call.packed && call.b.stride(1) == 1 && m <= kDirectRows;
+  call.direct_b = !call.is_packed() && call.b.stride(1) == 1 && m <= kDirectRows;
 
   const int64_t row_unit = 24;
   const int64_t panel_columns = call.panels.wide_vectors * call.panels.lanes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "heed/ops/matmul_kernel.h"
+#include "heed/simd/bf16_vector.h"
 #include "heed/simd/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -56,6 +57,24 @@ void pack_panel(const PanelSource& source, const PanelLayout& panels, int64_t in
   }
 }
 
+// A few rows at a time: packed as floats, then rounded in pairs.
+void pack_bf16_panel(View<const float, 2> b, const PanelLayout& panels, int64_t index, uint32_t* to) {
+  constexpr int64_t kRows = 16;
+  alignas(kAlignment) float rows[kRows * kMostTileVectors * kLanes];
+  const int64_t width = panels[index].vectors * kLanes;
+  for (int64_t k = 0; k < b.size(0); k += kRows) {
+    const int64_t depth = std::min(kRows, b.size(0) - k);
+    pack_panel({b, k, depth}, panels, index, rows);
+    if (depth % 2 != 0) std::fill_n(rows + depth * width, width, 0.0F);
+    for (int64_t i = 0; i < depth; i += 2) {
+      const float* pair = rows + i * width;
+      for (int64_t j = 0; j < width; j += kLanes, to += kLanes) {
+        store_pairs(hn::Load(kFloats, pair + j), hn::Load(kFloats, pair + width + j), to);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -65,6 +84,12 @@ namespace heed {
 template <>
 void pack_panel_kernel<kTargetIsa>(const PanelSource& source, const PanelLayout& panels, int64_t panel, float* to) {
   HWY_NAMESPACE::pack_panel(source, panels, panel, to);
+}
+
+template <>
+void pack_bf16_panel_kernel<kTargetIsa>(View<const float, 2> b, const PanelLayout& panels, int64_t panel,
+                                        uint32_t* to) {
+  HWY_NAMESPACE::pack_bf16_panel(b, panels, panel, to);
 }
 
 }  // namespace heed

@@ -9,15 +9,17 @@
 #include "heed/simd/dispatch.h"
 
 namespace heed {
-PackedMatrix::PackedMatrix(const PackedMatrix& other) : rows_(other.rows_), panels_(other.panels_), isa_(other.isa_) {
-  allocate(count());
-  std::copy_n(other.data_, count(), data_);
+PackedMatrix::PackedMatrix(const PackedMatrix& other)
+    : rows_(other.rows_), panels_(other.panels_), isa_(other.isa_), storage_(other.storage_) {
+  allocate(bytes());
+  std::copy_n(other.data_, bytes(), data_);
 }
 
 PackedMatrix::PackedMatrix(PackedMatrix&& other) noexcept
     : rows_(std::exchange(other.rows_, 0)),
       panels_(std::exchange(other.panels_, {})),
       isa_(other.isa_),
+      storage_(other.storage_),
       small_(std::move(other.small_)),
       large_(std::move(other.large_)),
       data_(std::exchange(other.data_, nullptr)),
@@ -27,6 +29,7 @@ PackedMatrix& PackedMatrix::operator=(PackedMatrix other) noexcept {
   std::swap(rows_, other.rows_);
   std::swap(panels_, other.panels_);
   std::swap(isa_, other.isa_);
+  std::swap(storage_, other.storage_);
   std::swap(small_, other.small_);
   std::swap(large_, other.large_);
   std::swap(data_, other.data_);
@@ -36,21 +39,21 @@ PackedMatrix& PackedMatrix::operator=(PackedMatrix other) noexcept {
 
 // Large matrices ask for huge pages: a weight is read from end to end for each token, and small pages would cost a miss
 // of the address cache every 4 KiB.
-void PackedMatrix::allocate(size_t count) {
+void PackedMatrix::allocate(size_t bytes) {
   constexpr size_t kLarge = size_t{2} << 20;
-  if (count <= capacity_) return;
+  if (bytes <= capacity_) return;
   small_.reset();
   large_.reset();
   data_ = nullptr;
   capacity_ = 0;
-  if (count * sizeof(float) < kLarge) {
-    small_ = allocate_aligned<float>(count);
+  if (bytes < kLarge) {
+    small_ = allocate_aligned<std::byte>(bytes);
     data_ = small_.get();
   } else {
-    large_ = allocate_large(count * sizeof(float));
-    data_ = reinterpret_cast<float*>(large_.get());
+    large_ = allocate_large(bytes);
+    data_ = large_.get();
   }
-  capacity_ = count;
+  capacity_ = bytes;
 }
 
 void PackedMatrix::assign(View<const float, 2> matrix) {
@@ -60,13 +63,18 @@ void PackedMatrix::assign(View<const float, 2> matrix) {
   check(matrix.data() || k * n == 0, "PackedMatrix", "the matrix of shape ", matrix.shape(), " is null");
   const Isa target = heed::isa();
   const PanelLayout layout = panel_layout(target, n);
-  allocate(static_cast<size_t>(k * layout.padded_columns()));
+  rows_ = 0;  // empty, should there be no memory
+  panels_ = {};
+  allocate(bytes_of(k, layout));
   rows_ = k;
   panels_ = layout;
   isa_ = target;
   parallel_for(layout.count(), [&](int64_t panel, int) {
-    float* to = data_ + k * layout[panel].column;
-    dispatch([&]<Isa isa>() { pack_panel_kernel<isa>({matrix, 0, k}, layout, panel, to); });
+    const int64_t column = layout[panel].column;
+    dispatch([&]<Isa isa>() {
+      if (!is_bf16()) return pack_panel_kernel<isa>({matrix, 0, k}, layout, panel, floats() + k * column);
+      pack_bf16_panel_kernel<isa>(matrix, layout, panel, pairs() + divide_up<int64_t>(k, 2) * column);
+    });
   });
 }
 

@@ -1,6 +1,9 @@
 // PackedMatrix: a weight [K, N] in the order in which the matmul kernel reads it, packed once and used many times.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "heed/core/large_memory.h"
 #include "heed/core/memory.h"
 #include "heed/core/view.h"
@@ -8,39 +11,59 @@
 
 namespace heed {
 
+enum class WeightStorage {
+  f32,
+  bf16,  // half the bytes, rounded to nearest even when packed; arithmetic stays f32
+};
+
 // A regular value. The panels suit the instruction set in use when it was packed: matmul refuses it under another one.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
 
   // Packs a [K, N] view of any strides: weight.transposed() for a weight in PyTorch's layout [N, K].
-  explicit PackedMatrix(View<const float, 2> matrix) { assign(matrix); }
+  explicit PackedMatrix(View<const float, 2> matrix, WeightStorage storage = WeightStorage::f32) : storage_(storage) {
+    assign(matrix);
+  }
 
   PackedMatrix(const PackedMatrix& other);
   PackedMatrix(PackedMatrix&& other) noexcept;
   PackedMatrix& operator=(PackedMatrix other) noexcept;
   ~PackedMatrix() = default;
 
-  // Packs again, after a change of the values; keeps its memory when the size is the same.
+  // Packs again, after a change of the values, in the same storage; keeps its memory when the size is the same.
   void assign(View<const float, 2> matrix);
 
   int64_t rows() const { return rows_; }               // K
   int64_t columns() const { return panels_.columns; }  // N
   Isa isa() const { return isa_; }                     // the instruction set it was packed for
   const PanelLayout& panels() const { return panels_; }
-  const float* data() const { return data_; }  // panel after panel, each [K][panel width]
+  WeightStorage storage() const { return storage_; }
+  // Panel after panel, each [K][panel width]; null in bf16.
+  const float* data() const { return is_bf16() ? nullptr : floats(); }
+  // Panel after panel, each [⌈K/2⌉][panel width] words: rows 2i and 2i + 1 in the lower and upper halves (to_bf16 in
+  // heed/core/bf16.h), past K zeros; null in f32.
+  const uint32_t* bf16_data() const { return is_bf16() ? pairs() : nullptr; }
+  // Memory of the panels.
+  size_t bytes() const { return bytes_of(rows_, panels_); }
 
  private:
-  size_t count() const { return static_cast<size_t>(rows_ * panels_.padded_columns()); }
-  void allocate(size_t count);
+  bool is_bf16() const { return storage_ == WeightStorage::bf16; }
+  float* floats() const { return reinterpret_cast<float*>(data_); }
+  uint32_t* pairs() const { return reinterpret_cast<uint32_t*>(data_); }
+  size_t bytes_of(int64_t rows, const PanelLayout& panels) const {
+    return static_cast<size_t>((is_bf16() ? divide_up<int64_t>(rows, 2) : rows) * panels.padded_columns()) * 4;
+  }
+  void allocate(size_t bytes);
 
   int64_t rows_ = 0;
   PanelLayout panels_;
   Isa isa_ = Isa::baseline;
-  AlignedArray<float> small_;  // one of the two holds the panels
+  WeightStorage storage_ = WeightStorage::f32;
+  AlignedArray<std::byte> small_;  // one of the two holds the panels
   LargeMemory large_;
-  float* data_ = nullptr;
-  size_t capacity_ = 0;
+  std::byte* data_ = nullptr;
+  size_t capacity_ = 0;  // bytes
 };
 
 }  // namespace heed

@@ -1,36 +1,58 @@
 // Vectors of floats from and to memory that holds floats or bf16 (heed/core/bf16.h). Kernel sources only.
 #pragma once
 
-#include "heed/simd/register_tile.h"
+#include <cstdint>
+
+#include "heed/simd/vector.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
+
+using WordTag = hn::RebindToUnsigned<FloatTag>;
+using WordVector = hn::Vec<WordTag>;
+inline constexpr WordTag kWords{};
 
 HWY_INLINE Vector load_vector(const float* from) { return hn::LoadU(kFloats, from); }
 
 // bf16 is the upper half of a float.
 HWY_INLINE Vector load_vector(const uint16_t* from) {
-  const hn::RebindToUnsigned<FloatTag> words;
   const hn::Rebind<uint16_t, FloatTag> halves;
-  return hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, from))));
+  return hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(kWords, hn::LoadU(halves, from))));
 }
 
 HWY_INLINE void store_vector(Vector value, float* to) { hn::StoreU(value, kFloats, to); }
 
-// Round to nearest, ties to even; NaN stays NaN. The same bits as to_bf16.
+// bf16 in the upper halves of the words, zeros below. Round to nearest, ties to even; NaN stays NaN. The same bits as
+// to_bf16.
+HWY_INLINE WordVector round_to_bf16(Vector value) {
+  const auto bits = hn::BitCast(kWords, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(kWords, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(kWords, 0x7fff)));
+  const auto quiet = hn::Or(bits, hn::Set(kWords, 0x400000));
+  const auto is_nan = hn::RebindMask(kWords, hn::IsNaN(value));
+  return hn::And(hn::IfThenElse(is_nan, quiet, rounded), hn::Set(kWords, 0xffff0000U));
+}
+
 HWY_INLINE void store_vector(Vector value, uint16_t* to) {
-  const hn::RebindToUnsigned<FloatTag> words;
   const hn::RebindToSigned<FloatTag> integers;
   const hn::Rebind<uint16_t, FloatTag> halves;
-  const auto bits = hn::BitCast(words, value);
-  const auto upper = hn::ShiftRight<16>(bits);
-  const auto half = hn::Add(hn::And(upper, hn::Set(words, 1)), hn::Set(words, 0x7fff));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, half));
-  const auto quiet = hn::Or(upper, hn::Set(words, 0x40));
-  const auto is_nan = hn::RebindMask(words, hn::IsNaN(value));
   // At most 0xffff, so that the saturation of this conversion never acts.
-  const auto result = hn::IfThenElse(is_nan, quiet, rounded);
+  const auto result = hn::ShiftRight<16>(round_to_bf16(value));
   hn::StoreU(hn::DemoteTo(halves, hn::BitCast(integers, result)), halves, to);
+}
+
+// Pairs of bf16 in words: `lower` in the lower halves, `upper` in the upper. A word takes one instruction to widen to
+// either float, where bf16 that lie side by side take two.
+HWY_INLINE void store_pairs(Vector lower, Vector upper, uint32_t* to) {
+  hn::StoreU(hn::Or(hn::ShiftRight<16>(round_to_bf16(lower)), round_to_bf16(upper)), kWords, to);
+}
+
+HWY_INLINE Vector load_lower(const uint32_t* from) {
+  return hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::LoadU(kWords, from)));
+}
+
+HWY_INLINE Vector load_upper(const uint32_t* from) {
+  return hn::BitCast(kFloats, hn::And(hn::LoadU(kWords, from), hn::Set(kWords, 0xffff0000U)));
 }
 
 }  // namespace heed::HWY_NAMESPACE

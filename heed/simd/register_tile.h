@@ -7,18 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
-#include "heed/simd/target.h"
+#include "heed/simd/bf16_vector.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using FloatTag = hn::ScalableTag<float>;
-using Vector = hn::Vec<FloatTag>;
-inline constexpr FloatTag kFloats{};
-inline constexpr int kLanes = HWY_LANES(float);
 
 // 32 vector registers on AVX-512, else 16. Rows that keep both multiply-add units busy, for a tile of C vectors: R·C
 // sums, C vectors of b and one of a fit the registers, and R·C covers the latency of two units (at least 8).
@@ -55,9 +49,12 @@ HWY_INLINE void with_count(int n, F f) {
   f.template operator()<most>();
 }
 
-// Panels of b: each [k][width], `step` floats from k to k + 1 and `panel` floats from a panel to the next.
+// Panels of b: rows of a few vectors, `step` values of T from a row to the next and `panel` values from a panel to the
+// next. With T = float a row is one k; with T = uint32_t it is two, as pairs of bf16 (heed/simd/bf16_vector.h), widened
+// as they are loaded.
+template <class T>
 struct PanelsOfB {
-  const float* data;
+  const T* data;
   int64_t step;
   int64_t panel;
 };
@@ -110,38 +107,59 @@ struct RegisterTile {
   template <int first = 0, class RowStride>
   HWY_INLINE void accumulate(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const float* HWY_RESTRICT b,
                              int64_t b_step, int64_t depth) {
-    accumulate_panels<1, first>(a, a_row, a_step, {b, b_step, 0}, depth, [](int64_t) HWY_ATTR {});
+    accumulate_panels<1, first>(a, a_row, a_step, PanelsOfB<float>{b, b_step, 0}, depth, [](int64_t) HWY_ATTR {});
   }
 
   // The same with the C vectors of b in P panels of C / P vectors: few rows need several panels in flight to cover the
   // latency of the multiply-adds. each(k) is called once a step, to prefetch.
-  template <int P, int first = 0, class RowStride, class Each>
-  HWY_INLINE void accumulate_panels(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const PanelsOfB& b,
+  template <int P, int first = 0, class T, class RowStride, class Each>
+  HWY_INLINE void accumulate_panels(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const PanelsOfB<T>& b,
                                     int64_t depth, Each each) {
-    constexpr int kEach = C / P;
-    // Every 6 rows have a pointer of their own, so that the row offsets fit the general registers.
-    constexpr int kRowsOfPointer = 6;
-    constexpr int kPointers = (R + kRowsOfPointer - 1) / kRowsOfPointer;
     const float* HWY_RESTRICT base[kPointers];
 #pragma GCC unroll 4
     for (int i = 0; i < kPointers; ++i) base[i] = a + i * kRowsOfPointer * a_row;
-    const float* HWY_RESTRICT at = b.data;
+    const T* HWY_RESTRICT at = b.data;
+    if constexpr (std::is_same_v<T, float>) {
 #pragma GCC unroll 2
-    for (int64_t k = 0; k < depth; ++k) {
-      Vector column[C];
-#pragma GCC unroll 16
-      for (int c = first; c < C; ++c) column[c] = hn::LoadU(kFloats, at + c / kEach * b.panel + c % kEach * kLanes);
-#pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) {
-        const Vector row = hn::Set(kFloats, base[r / kRowsOfPointer][r % kRowsOfPointer * a_row]);
-#pragma GCC unroll 16
-        for (int c = first; c < C; ++c) sum[r][c] = hn::MulAdd(row, column[c], sum[r][c]);
+      for (int64_t k = 0; k < depth; ++k, at += b.step) {
+        step<P, first>(
+            base, a_row, a_step, [=](int64_t offset) HWY_ATTR { return load_vector(at + offset); }, b.panel);
+        each(k);
       }
-      each(k);
-#pragma GCC unroll 4
-      for (int i = 0; i < kPointers; ++i) base[i] += a_step;
-      at += b.step;
+    } else {
+      for (int64_t k = 0; k < depth; k += 2, at += b.step) {
+        step<P, first>(
+            base, a_row, a_step, [=](int64_t offset) HWY_ATTR { return load_lower(at + offset); }, b.panel);
+        each(k);
+        if (k + 1 == depth) break;
+        step<P, first>(
+            base, a_row, a_step, [=](int64_t offset) HWY_ATTR { return load_upper(at + offset); }, b.panel);
+        each(k + 1);
+      }
     }
+  }
+
+ private:
+  // Every 6 rows have a pointer of their own, so that the row offsets fit the general registers.
+  static constexpr int kRowsOfPointer = 6;
+  static constexpr int kPointers = (R + kRowsOfPointer - 1) / kRowsOfPointer;
+
+  // One k: load(offset) gives the vector of b there. Moves the row pointers on.
+  template <int P, int first, class RowStride, class Load>
+  HWY_INLINE void step(const float* HWY_RESTRICT (&base)[kPointers], RowStride a_row, int64_t a_step, Load load,
+                       int64_t panel) {
+    constexpr int kEach = C / P;
+    Vector column[C];
+#pragma GCC unroll 16
+    for (int c = first; c < C; ++c) column[c] = load(c / kEach * panel + c % kEach * kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const Vector row = hn::Set(kFloats, base[r / kRowsOfPointer][r % kRowsOfPointer * a_row]);
+#pragma GCC unroll 16
+      for (int c = first; c < C; ++c) sum[r][c] = hn::MulAdd(row, column[c], sum[r][c]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kPointers; ++i) base[i] += a_step;
   }
 };
 

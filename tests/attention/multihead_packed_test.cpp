@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "heed/core/bf16.h"
 #include "heed/parallel/parallel_for.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/layer_case.h"
 
 namespace heed::test {
@@ -101,6 +103,48 @@ TEST(PackedMultiHead, BackwardMayFollowWithThePlainParameters) {
     EXPECT_TRUE(same_bits(floats(layer.d_weight), floats(plain.d_weight)));
     EXPECT_TRUE(same_bits(floats(layer.d_x[0]), floats(plain.d_x[0])));
   }
+}
+
+// The weights of a layer, rounded: what bf16 stores.
+void round_weights(Layer& layer) {
+  for (Tensor* tensor : {&layer.weight, &layer.w_out}) {
+    for (float& value : tensor->values()) value = from_bf16(to_bf16(value));
+  }
+}
+
+TEST(PackedMultiHead, InBf16GivesTheBitsOfRoundedWeights) {
+  LayerSizes one_token = wide_self_sizes();
+  one_token.batch = 1;
+  one_token.t_q = one_token.t_k = 1;
+  LayerSizes bare = wide_sizes();
+  bare.biases = bare.w_o = false;
+  on_every_isa([&] {
+    for (const LayerSizes& sizes : {wide_self_sizes(), wide_sizes(), one_token, bare}) {
+      Layer layer(sizes);
+      const PackedMultiHead packed(layer.parameters(), WeightStorage::bf16);
+      round_weights(layer);
+      layer.forward();
+      const std::vector<float> expected = floats(layer.y);
+      std::ranges::fill(layer.y.values(), -1.0F);
+      forward_packed(layer, packed);
+      EXPECT_TRUE(same_bits(floats(layer.y), expected));
+    }
+  });
+}
+
+TEST(PackedMultiHead, InBf16HasNoBackward) {
+  Layer layer(wide_self_sizes());
+  const PackedMultiHead packed(layer.parameters(), WeightStorage::bf16);
+  forward_packed(layer, packed);
+  std::ranges::fill(layer.d_weight.values(), -1.0F);
+  expect_error("multihead_backward", [&] { layer.backward(); }, {"bf16", "packed in f32"});
+  EXPECT_TRUE(std::ranges::all_of(layer.d_weight.values(), [](float value) { return value == -1.0F; }));
+  // One weight in bf16 is enough.
+  PackedMultiHead mixed(layer.parameters());
+  mixed.out = packed.out;
+  forward_packed(layer, mixed);
+  expect_error("multihead_backward", [&] { layer.backward(); }, {"bf16"});
+  layer.run();
 }
 
 TEST(PackedMultiHead, IsRefusedUnderAnotherInstructionSet) {

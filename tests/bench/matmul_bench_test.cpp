@@ -42,7 +42,9 @@ TEST(MatmulCases, HaveNamesOfTheirOwnAndHoldTheTableOfTargets) {
   EXPECT_EQ(names.size(), matmul_cases().size());
   for (const char* name :
        {"matmul-512x512x512", "matmul-512x1536x512", "matmul-2048x2048x2048", "matmul-64x64x64-packed",
-        "matmul-4x1024x1024-packed", "matmul-1x1024x1024-packed", "matmul-512x512x512-threads"}) {
+        "matmul-4x1024x1024-packed", "matmul-1x1024x1024-packed", "matmul-512x512x512-threads",
+        "matmul-4x1024x1024-packed-bf16", "matmul-1x1024x1024-packed-bf16", "matmul-1x4096x4096-packed-bf16",
+        "matmul-512x1536x512-packed-bf16", "matmul-1x4096x4096-packed-bf16-threads"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -55,6 +57,20 @@ TEST(BenchMatmul, MeasuresPlainAndPackedOnEveryInstructionSet) {
       EXPECT_EQ(rows[0].matmul->packed, packed);
       EXPECT_GT(rows[0].measured->of_peak, 0);
     }
+  });
+}
+
+TEST(BenchMatmul, WeightsInBf16AreComparedWithF32AndAReadOfHalfTheBytes) {
+  test::on_every_isa([] {
+    MatmulCase each = small_case(1, true);
+    each.bf16 = true;
+    const Row row = run({each}, OpenBlas::load())[0];
+    EXPECT_EQ(row.dtype, "bf16");
+    EXPECT_EQ(row.base, "packed f32");
+    EXPECT_GT(row.of_base.value(), 0);
+    EXPECT_GT(row.of_read.value(), 0);
+    EXPECT_FALSE(row.of_openblas);
+    EXPECT_NEAR(row.measured->gbps * row.measured->seconds, 2.0 * 24 * 40 * 1e-9, 1e-12);
   });
 }
 

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <limits>
 
-#include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/every_isa.h"
 #include "tests/support/matrix.h"
+#include "tests/support/threads.h"
 
 namespace heed::test {
 namespace {
@@ -48,15 +48,6 @@ Matrix plain_product(View<const float, 2> a, View<const float, 2> b) {
 }
 
 View<const float, 2> read(const Matrix& matrix) { return matrix.view(); }
-
-class Threads {
- public:
-  explicit Threads(int n) { set_threads(n); }
-  ~Threads() { set_threads(before_); }
-
- private:
-  int before_ = threads();
-};
 
 TEST(Matmul, EachElementIsOneChainOverKRestartedEveryBlockDepth) {
   on_every_isa([] {

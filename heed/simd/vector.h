@@ -1,0 +1,16 @@
+// The vector of floats that all kernels compute with. Kernel sources only (heed/simd/target.h).
+#pragma once
+
+#include "heed/simd/target.h"
+
+// Types and constants only, which need no instruction set: without functions, clang refuses Highway's attributes.
+namespace heed::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FloatTag = hn::ScalableTag<float>;
+using Vector = hn::Vec<FloatTag>;
+inline constexpr FloatTag kFloats{};
+inline constexpr int kLanes = HWY_LANES(float);
+
+}  // namespace heed::HWY_NAMESPACE
