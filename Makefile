@@ -1,9 +1,11 @@
 # Two commands on a fresh machine: `make run` and `make test`. The rest is for developers (CONTRIBUTING.md).
 .PHONY: run test check bench peers format clean build
 
-# Builds build/heed, walks through an attention, writes it as a page, then measures.
+# Builds build/heed, walks through an attention, grades what a set of notes prints for it (6: mistakes were found),
+# writes the walkthrough as a page, then measures.
 run: build
 	build/heed attend --example cats
+	build/heed check examples/notes/cats.toml || [ $$? -eq 6 ]
 	build/heed attend --example cats --html build/cats.html
 	@echo "build/cats.html is the same as a page: open it in a browser"
 	build/heed bench attention --quick
