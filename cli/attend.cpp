@@ -66,7 +66,7 @@ void check_steps(const std::vector<std::string>& asked, const explain::AttendCas
   for (const std::string& name : asked) {
     if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
     std::string list;
-    for (const std::string& each : taken) list += list.empty() ? each : ", " + each;
+    for (const std::string& each : taken) list.append(list.empty() ? "" : ", ").append(each);
     const bool known = std::find(all_steps().begin(), all_steps().end(), name) != all_steps().end();
     const std::string near = known ? "" : did_you_mean(name, taken);
     throw CommandError("usage.step",

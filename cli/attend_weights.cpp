@@ -65,6 +65,65 @@ Tensor rows_of(const Tensor& tensor, int64_t first, int64_t count) {
   return made;
 }
 
+struct HeadCounts {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+};
+
+// W_Q, W_K and W_V in one matrix, one after the other.
+void read_fused(const Weights& weights, const HeadCounts& counts, explain::Layer& layer) {
+  const auto& [heads, kv_heads] = counts;
+  const int64_t shares = heads + 2 * kv_heads;
+  const Tensor all = weights.read("in_proj_weight", 2);
+  const int64_t outputs = all.shape()[0];
+  if (kv_heads == heads && outputs % 3 == 0) check_heads_divide(outputs / 3, heads, weights.path());
+  if (outputs % shares != 0) {
+    refuse("in_proj_weight has " + std::to_string(outputs) + " rows, which " + std::to_string(heads) + " + 2*" +
+               std::to_string(kv_heads) + " heads do not divide",
+           "its rows are those of W_Q, W_K and W_V, one after the other", weights.path());
+  }
+  const int64_t width = outputs / shares;
+  const int64_t q = heads * width, kv = kv_heads * width;
+  const Tensor bias = weights.read_bias("in_proj_bias", outputs);
+  layer.q = rows_of(all, 0, q);
+  layer.k = rows_of(all, q, kv);
+  layer.v = rows_of(all, q + kv, kv);
+  layer.q_bias = rows_of(bias, 0, q);
+  layer.k_bias = rows_of(bias, q, kv);
+  layer.v_bias = rows_of(bias, q + kv, kv);
+}
+
+// Each in a matrix of its own: kdim or vdim differ.
+void read_separate(const Weights& weights, const HeadCounts& counts, explain::Layer& layer) {
+  const auto& [heads, kv_heads] = counts;
+  layer.q = weights.read("q_proj_weight", 2);
+  layer.k = weights.read("k_proj_weight", 2);
+  layer.v = weights.read("v_proj_weight", 2);
+  const int64_t q = layer.q.shape()[0], k = layer.k.shape()[0], v = layer.v.shape()[0];
+  check_heads_divide(q, heads, weights.path());
+  check_heads_divide(v, kv_heads, weights.path());
+  if (k * heads != q * kv_heads) {
+    refuse("q_proj_weight has " + std::to_string(q) + " rows for " + std::to_string(heads) + " heads, k_proj_weight " +
+               std::to_string(k) + " for " + std::to_string(kv_heads),
+           "queries and keys of a head must be of one width", weights.path());
+  }
+  const Tensor bias = weights.read_bias("in_proj_bias", q + k + v);
+  layer.q_bias = rows_of(bias, 0, q);
+  layer.k_bias = rows_of(bias, q, k);
+  layer.v_bias = rows_of(bias, q + k, v);
+}
+
+void read_out(const Weights& weights, const HeadCounts& counts, explain::Layer& layer) {
+  layer.out = weights.read("out_proj.weight", 2);
+  const int64_t concat = layer.v.shape()[0] / counts.kv_heads * counts.heads;
+  if (layer.out.shape()[1] != concat) {
+    refuse("out_proj.weight has shape " + to_text(layer.out.shape()) + ", but the heads side by side have width " +
+               std::to_string(concat),
+           "it is [outputs, heads * width of a value]", weights.path());
+  }
+  layer.out_bias = weights.read_bias("out_proj.bias", layer.out.shape()[0]);
+}
+
 }  // namespace
 
 explain::Layer read_layer_weights(const std::string& reference, int64_t heads, int64_t kv_heads) {
@@ -80,55 +139,15 @@ explain::Layer read_layer_weights(const std::string& reference, int64_t heads, i
                        "each key/value head serves equally many heads");
   }
   explain::Layer layer;
-  const int64_t shares = heads + 2 * kv_heads;
   if (weights.has("in_proj_weight")) {
-    const Tensor all = weights.read("in_proj_weight", 2);
-    const int64_t outputs = all.shape()[0];
-    if (kv_heads == heads && outputs % 3 == 0) check_heads_divide(outputs / 3, heads, weights.path());
-    if (outputs % shares != 0) {
-      refuse("in_proj_weight has " + std::to_string(outputs) + " rows, which " + std::to_string(heads) + " + 2*" +
-                 std::to_string(kv_heads) + " heads do not divide",
-             "its rows are those of W_Q, W_K and W_V, one after the other", weights.path());
-    }
-    const int64_t width = outputs / shares;
-    const int64_t q = heads * width, kv = kv_heads * width;
-    const Tensor bias = weights.read_bias("in_proj_bias", outputs);
-    layer.q = rows_of(all, 0, q);
-    layer.k = rows_of(all, q, kv);
-    layer.v = rows_of(all, q + kv, kv);
-    layer.q_bias = rows_of(bias, 0, q);
-    layer.k_bias = rows_of(bias, q, kv);
-    layer.v_bias = rows_of(bias, q + kv, kv);
+    read_fused(weights, {heads, kv_heads}, layer);
   } else if (weights.has("q_proj_weight") && weights.has("k_proj_weight") && weights.has("v_proj_weight")) {
-    layer.q = weights.read("q_proj_weight", 2);
-    layer.k = weights.read("k_proj_weight", 2);
-    layer.v = weights.read("v_proj_weight", 2);
-    const int64_t q = layer.q.shape()[0], k = layer.k.shape()[0], v = layer.v.shape()[0];
-    check_heads_divide(q, heads, weights.path());
-    check_heads_divide(v, kv_heads, weights.path());
-    if (k * heads != q * kv_heads) {
-      refuse("q_proj_weight has " + std::to_string(q) + " rows for " + std::to_string(heads) +
-                 " heads, k_proj_weight " + std::to_string(k) + " for " + std::to_string(kv_heads),
-             "queries and keys of a head must be of one width", weights.path());
-    }
-    const Tensor bias = weights.read_bias("in_proj_bias", q + k + v);
-    layer.q_bias = rows_of(bias, 0, q);
-    layer.k_bias = rows_of(bias, q, k);
-    layer.v_bias = rows_of(bias, q + k, v);
+    read_separate(weights, {heads, kv_heads}, layer);
   } else {
     refuse("there is neither in_proj_weight nor q_proj_weight, k_proj_weight and v_proj_weight",
            "it has " + weights.names() + "; FILE:PREFIX chooses names that begin with PREFIX", weights.path());
   }
-  if (weights.has("out_proj.weight")) {
-    layer.out = weights.read("out_proj.weight", 2);
-    const int64_t concat = layer.v.shape()[0] / kv_heads * heads;
-    if (layer.out.shape()[1] != concat) {
-      refuse("out_proj.weight has shape " + to_text(layer.out.shape()) + ", but the heads side by side have width " +
-                 std::to_string(concat),
-             "it is [outputs, heads * width of a value]", weights.path());
-    }
-    layer.out_bias = weights.read_bias("out_proj.bias", layer.out.shape()[0]);
-  }
+  if (weights.has("out_proj.weight")) read_out(weights, {heads, kv_heads}, layer);
   return layer;
 }
 

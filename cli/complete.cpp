@@ -122,7 +122,9 @@ Completions complete(const CLI::App& root, const std::vector<std::string>& words
 
 std::string to_lines(const Completions& completions) {
   std::string lines = completions.files ? ":files\n" : "";
-  for (const auto& [text, about] : completions.words) lines += text + (about.empty() ? "" : "\t" + about) + "\n";
+  for (const auto& [text, about] : completions.words) {
+    lines.append(text).append(about.empty() ? "" : "\t").append(about).append("\n");
+  }
   return lines;
 }
 

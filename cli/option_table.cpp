@@ -59,7 +59,7 @@ std::vector<std::string> values_of(const CLI::Option& option) {
 std::string type_of(const CLI::Option& option) {
   if (is_flag(option)) return "";
   const std::string type = option.get_type_name();
-  const std::string own = type.substr(0, type.find(':'));
+  std::string own = type.substr(0, type.find(':'));
   if (own == "INT" || own == "UINT") return "N";
   if (own == "FLOAT") return "X";
   return own;

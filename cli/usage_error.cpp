@@ -79,7 +79,7 @@ CommandError mismatch_error(const CLI::App& at, const std::string& message, cons
 }  // namespace
 
 std::string hint_of_names(const std::string& word, const std::vector<std::string>& names) {
-  const std::string near = did_you_mean(word, names);
+  std::string near = did_you_mean(word, names);
   if (!near.empty() || names.empty()) return near;
   std::string list = "give " + names.front();
   for (size_t i = 1; i < names.size(); ++i) list += (i + 1 == names.size() ? " or " : ", ") + names[i];

@@ -55,10 +55,11 @@ class Trace {
 
   // The same, filled from the whole tensor.
   template <int N>
-  void record(std::string name, std::vector<std::string> dims, View<const float, N> whole, int64_t group = 1) {
+  void record(const std::string& name, const std::vector<std::string>& dims, View<const float, N> whole,
+              int64_t group = 1) {
     if (!wants(name)) return;
     const Shape<N>& shape = whole.shape();
-    Recording& made = add(std::move(name), std::move(dims), {shape.begin(), shape.end()}, group);
+    Recording& made = add(name, dims, {shape.begin(), shape.end()}, group);
     for (int i = 0; i < N; ++i) {
       const auto at = static_cast<size_t>(i);
       whole = whole.slice(i, made.first[at], made.values.shape()[at]);
