@@ -68,10 +68,11 @@ void check_steps(const std::vector<std::string>& asked, const explain::AttendCas
     std::string list;
     for (const std::string& each : taken) list.append(list.empty() ? "" : ", ").append(each);
     const bool known = std::find(all_steps().begin(), all_steps().end(), name) != all_steps().end();
-    const std::string near = known ? "" : did_you_mean(name, taken);
+    std::string hint = known ? "" : did_you_mean(name, taken);
+    hint.append(hint.empty() ? "" : " ").append("its steps are ").append(list);
     throw CommandError("usage.step",
                        known ? "this attention does not take the step '" + name + "'" : "unknown step '" + name + "'",
-                       (near.empty() ? "" : near + " ") + "its steps are " + list);
+                       hint);
   }
 }
 

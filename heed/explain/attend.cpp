@@ -16,7 +16,7 @@ namespace {
 
 // The names asked for, or all; an Error for one that this case does not take.
 std::vector<std::string> wanted_steps(const AttendCase& given, const std::vector<std::string>& asked) {
-  const std::vector<std::string> taken = step_names(given);
+  std::vector<std::string> taken = step_names(given);
   if (asked.empty()) return taken;
   for (const std::string& name : asked) {
     check(std::find(taken.begin(), taken.end(), name) != taken.end(), "attend", "there is no step '", name, "' here");

@@ -92,6 +92,7 @@ std::vector<Gradient> gradients_of(const AttendCase& given, const AttendRequest&
       given.layer.given() ? layer_gradients(given, d_out, trace) : head_gradients(given, d_out, trace);
   FiniteDifference difference(given, d_out);
   std::vector<Gradient> result;
+  result.reserve(made.size());
   for (Recording& each : made) result.push_back(difference.checked(std::move(each)));
   return result;
 }

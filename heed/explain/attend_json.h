@@ -11,6 +11,6 @@ namespace heed::explain {
 // unless they are asked for by name.
 inline constexpr int64_t kMostJsonNumbers = 65536;
 
-std::string attend_json(const AttendCase& given, const AttendRequest& request, const Walkthrough& walkthrough);
+std::string attend_json(const AttendCase& given, const AttendRequest& request, const Walkthrough& all);
 
 }  // namespace heed::explain

@@ -14,7 +14,7 @@ struct AttendRun {
   View<const float, 4> heads;     // [B, rows, H, Dv]
   View<const float, 3> out;       // [B, rows, C_out]; null without W_O
 
-  AttendRun(const AttendCase& given, const QueryRange& rows, Trace* trace);
+  AttendRun(const AttendCase& given, const QueryRange& asked, Trace* trace);
   AttendRun(const AttendRun&) = delete;
   AttendRun& operator=(const AttendRun&) = delete;
 

@@ -235,8 +235,8 @@ class Renderer {
         keys.push_back(label(given_.key_tokens, row.keys[n], "") + " " + number_text(row.weights[n], style_));
       }
       if (keys.empty()) keys.emplace_back("no visible key");
-      std::string about = "largest score " + number_text(row.largest, style_);
-      if (row.entropy) about = "entropy " + number_text(*row.entropy, style_) + ", " + about;
+      std::string about = row.entropy ? "entropy " + number_text(*row.entropy, style_) + ", " : "";
+      about.append("largest score ").append(number_text(row.largest, style_));
       put_wrapped(joined(where, ", ") + ":  " + joined(keys, ",  ") + "   (" + about + ")", "    ", 6);
     }
   }

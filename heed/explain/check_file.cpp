@@ -30,7 +30,9 @@ std::vector<std::string> step_names(Keep keep) {
 
 void check_names(const TomlValue& table, const std::string& path, const std::string& prefix,
                  const std::vector<std::string>& known) {
-  for (const auto& [name, value] : table.members) {
+  for (const io::TomlMember& member : table.members) {
+    const std::string& name = member.name;
+    const TomlValue& value = member.value;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const auto same_letters = std::find_if(known.begin(), known.end(), [&](const std::string& each) {
       return std::equal(each.begin(), each.end(), name.begin(), name.end(),

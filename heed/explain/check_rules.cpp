@@ -120,7 +120,7 @@ void read_dense_masks(const CheckFileTable& file, const StepRules& rules, Matric
   const auto read = [&](const std::string& name, const NumberRules& number_rules, double other,
                         const std::string& hint) {
     const NamedValue value = file.at(name);
-    const Matrices numbers = read_score_matrix(value, number_rules, rules.heads, visible.rows, visible.columns);
+    Matrices numbers = read_score_matrix(value, number_rules, rules.heads, visible.rows, visible.columns);
     const auto allowed = [=](double each) { return each == 0.0 || each == other; };
     if (!std::all_of(numbers.values.begin(), numbers.values.end(), allowed)) {
       value.refuse("numbers other than 0 and " + short_text(other), hint);

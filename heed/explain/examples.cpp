@@ -49,7 +49,7 @@ Layer small_layer() {
   return layer;
 }
 
-AttendCase small_case(Rows x) {
+AttendCase small_case(const Rows& x) {
   AttendCase made;
   made.x = tokens(x);
   made.layer = small_layer();

@@ -118,6 +118,7 @@ double FiniteDifference::loss(const Part& part) const {
 
 double FiniteDifference::slope(const std::vector<Move>& moves, const Part& part) const {
   std::vector<double> before;
+  before.reserve(moves.size());
   for (const Move& each : moves) before.push_back(*each.at);
   const auto moved_loss = [&](double step) {
     for (size_t n = 0; n < moves.size(); ++n) *moves[n].at = before[n] + step * moves[n].factor;

@@ -148,6 +148,7 @@ class Converter {
     }
     std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) { return a.at < b.at; });
     std::vector<TomlMember> members;
+    members.reserve(placed.size());
     for (Placed& each : placed) members.push_back(std::move(each.member));
     return members;
   }
