@@ -28,24 +28,30 @@ std::vector<std::string> step_names(Keep keep) {
   return names;
 }
 
+bool same_letters(const std::string& a, const std::string& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+// "did you mean", for W_Q also after w_q; or all names.
+std::string hint_of(const std::string& name, const std::vector<std::string>& known) {
+  constexpr size_t kMostName = 64;
+  const auto same =
+      std::find_if(known.begin(), known.end(), [&](const auto& each) { return same_letters(each, name); });
+  std::string hint = name.size() > kMostName ? "" : did_you_mean(same == known.end() ? name : *same, known);
+  if (!hint.empty()) return hint;
+  hint = "the names are:";
+  for (const std::string& each : known) hint += " " + each;
+  return hint;
+}
+
 void check_names(const TomlValue& table, const std::string& path, const std::string& prefix,
                  const std::vector<std::string>& known) {
   for (const io::TomlMember& member : table.members) {
     const std::string& name = member.name;
     const TomlValue& value = member.value;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const auto same_letters = std::find_if(known.begin(), known.end(), [&](const std::string& each) {
-      return std::equal(each.begin(), each.end(), name.begin(), name.end(),
-                        [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
-    });
-    constexpr size_t kMostName = 64;
-    std::string hint =
-        name.size() > kMostName ? "" : did_you_mean(same_letters == known.end() ? name : *same_letters, known);
-    if (hint.empty()) {
-      hint = "the names are:";
-      for (const std::string& each : known) hint += " " + each;
-    }
-    throw io::FileError(path, {"unknown key " + io::in_quotes(prefix + name), "", hint, value.line});
+    throw io::FileError(path, {"unknown key " + io::in_quotes(prefix + name), "", hint_of(name, known), value.line});
   }
 }
 
@@ -144,9 +150,17 @@ class CheckFileReader {
       }
       example_.exact = compute_steps(example_.rules, example_.given);
     } catch (const StepError& error) {
-      const TomlValue* value = file_.table.find(std::string(step_name(error.step())));
-      throw io::FileError(file_.path, {error.what(), "", "", value == nullptr ? 0 : value->line});
+      throw io::FileError(file_.path, {error.what(), "", "", line_of(error.step())});
     }
+  }
+
+  // Of the step, or of the first thing in the file that it is computed from; 0 where there is none.
+  int line_of(StepId step) const {
+    if (const TomlValue* value = file_.table.find(std::string(step_name(step)))) return value->line;
+    for (const StepId source : sources_of(example_.rules, example_.given, step)) {
+      if (const int line = line_of(source); line > 0) return line;
+    }
+    return 0;
   }
 
   void check_scale(const StepValues& values) const {

@@ -5,7 +5,18 @@
 #include <cmath>
 #include <string_view>
 
+#include "heed/io/toml_prepare.h"
+
+namespace {
+// Some texts ("[#") break what the parser asserts of itself, and without assertions its behaviour is undefined. So they
+// are on whatever the build, and throw this.
+struct ParserGaveUp {};
+[[noreturn]] void give_up() { throw ParserGaveUp{}; }
+}  // namespace
+
 // Header-only, without what is not needed here. Nesting is bounded: the parser calls itself for each level.
+#undef NDEBUG
+#define TOML_ASSERT(rule) ((rule) ? void() : give_up())
 #define TOML_HEADER_ONLY 1
 #define TOML_ENABLE_FORMATTERS 0
 #define TOML_MAX_NESTED_VALUES 8
@@ -13,47 +24,6 @@
 
 namespace heed::io {
 namespace {
-
-// Keys with dots nest as well, and the parser does not bound them: so many dots outside of texts and comments, with
-// nothing between them that ends a key, are refused before it sees them.
-constexpr int kMostDots = 16;
-
-// Behind the quoted text that begins at `at`; a text that never ends takes the rest.
-size_t skip_quoted(std::string_view text, size_t at) {
-  const char quote = text[at];
-  const std::string three(3, quote);
-  const bool many_lines = text.substr(at, 3) == three;
-  for (size_t i = at + (many_lines ? 3 : 1); i < text.size(); ++i) {
-    if (quote == '"' && text[i] == '\\') {
-      ++i;
-    } else if (many_lines && text.substr(i, 3) == three) {
-      i += 3;
-      for (int extra = 0; extra < 2 && i < text.size() && text[i] == quote; ++extra) ++i;  // """a""""" ends with two
-      return i;
-    } else if (!many_lines && (text[i] == quote || text[i] == '\n')) {
-      return i + 1;
-    }
-  }
-  return text.size();
-}
-
-void check_dots(std::string_view text, const std::string& path) {
-  int dots = 0;
-  for (size_t i = 0; i < text.size();) {
-    if (text[i] == '"' || text[i] == '\'') {
-      i = skip_quoted(text, i);
-      continue;
-    }
-    if (text[i] == '#') i = std::min(text.find('\n', i), text.size() - 1);
-    if (text[i] == '.' && ++dots > kMostDots) {
-      const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n');
-      throw FileError(path, {"a name with more than " + std::to_string(kMostDots) + " dots", "",
-                             "the names of this file have one at most", static_cast<int>(line)});
-    }
-    if (std::string_view("\n,[{=").find(text[i]) != std::string_view::npos) dots = 0;
-    ++i;
-  }
-}
 
 // The text by lines, to find a number where the parser says that it stands.
 class Lines {
@@ -66,17 +36,11 @@ class Lines {
     }
   }
 
-  // From line and column (both from 1; columns are characters, not bytes) to the end of the number.
+  // From line and column (both from 1) to the end of the number.
   std::string number_at(toml::source_position at) const {
-    if (at.line == 0 || at.line > lines_.size()) return "";
+    if (at.line == 0 || at.line > lines_.size() || at.column == 0) return "";
     const std::string_view line = lines_[at.line - 1];
-    size_t begin = 0;
-    for (toml::source_index column = 1; column < at.column && begin < line.size(); ++column) {
-      do {
-        ++begin;
-      } while (begin < line.size() && (static_cast<unsigned char>(line[begin]) & 0xC0U) == 0x80U);
-    }
-    const std::string_view rest = line.substr(begin);
+    const std::string_view rest = line.substr(std::min<size_t>(at.column - 1, line.size()));
     return std::string(rest.substr(0, rest.find_first_of(",]} \t\r#")));
   }
 
@@ -198,11 +162,13 @@ TomlValue parse_toml(const std::string& text, const std::string& path) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   std::string_view content = text;
   if (content.substr(0, kByteOrderMark.size()) == kByteOrderMark) content.remove_prefix(kByteOrderMark.size());
-  check_dots(content, path);
+  const std::string ascii = prepare_toml(content, path);
   try {
-    return Converter(content, path).convert(toml::parse(content));
+    return Converter(ascii, path).convert(toml::parse(std::string_view(ascii)));
   } catch (const toml::parse_error& error) {
     throw FileError(path, problem_of(error));
+  } catch (const ParserGaveUp&) {
+    throw FileError(path, {"not TOML", "", "names of tables stand in brackets, [claimed], texts in quotes", 0});
   }
 }
 

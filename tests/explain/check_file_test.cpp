@@ -221,6 +221,8 @@ TEST(CheckFile, SmallFilesCannotAskForMuchMemory) {
   for (int n = 1; n < 2000; ++n) column += ", [1.0]";
   expect_refusal("q = [" + column + "]\nk = [" + column + "]\n" + kClaim,
                  "a step would have [1, 2000, 2000] numbers; the most is 524288 [test.toml:2]");
+  expect_refusal("x = [" + column + "]\nW_Q = [[1.0]]\nW_K = [[1.0]]\n" + kClaim,
+                 "a step would have [1, 2000, 2000] numbers; the most is 524288 [test.toml:1]");
 }
 
 TEST(CheckFile, LargeAndMissingFilesAreRefused) {

@@ -40,6 +40,8 @@ TEST(Toml, NumbersKeepTheirText) {
 TEST(Toml, ColumnsAreCharactersAlsoBehindAccentsAndWithWindowsLines) {
   const TomlValue table =
       parse("\xEF\xBB\xBFs = \"h\xC3\xA9\xE2\x88\x9E\"\r\nt = { \"\xC3\xA9\" = 0.10, z = 0.200 }\r\n");
+  EXPECT_EQ(table.find("s")->text, "h\xC3\xA9\xE2\x88\x9E");
+  EXPECT_EQ(table.find("t")->members[0].name, "\xC3\xA9");
   EXPECT_EQ(table.find("t")->members[0].value.text, "0.10");
   EXPECT_EQ(table.find("t")->members[1].value.text, "0.200");
 }
@@ -60,12 +62,26 @@ TEST(Toml, WhatIsNotTomlIsRefusedWithItsLine) {
   EXPECT_NE(refusal("a = 1\nb = .5\n").find("[test.toml:2]"), std::string::npos);
   EXPECT_NE(refusal("a = 1\n\na = 2\n").find("[test.toml:3]"), std::string::npos);
   EXPECT_NE(refusal("a = [1, 2\n").find("[test.toml:"), std::string::npos);
-  EXPECT_NE(refusal("a = \"\xff\"").find("not TOML"), std::string::npos);
+}
+
+TEST(Toml, WhatTheParserDidNotExpectIsRefusedToo) {
+  EXPECT_EQ(refusal("a = 1\n[#b]\n").substr(0, 20), "not TOML [test.toml]");
+}
+
+TEST(Toml, OutsideOfTextsAndCommentsThereIsOnlyAscii) {
+  EXPECT_NE(refusal("a = 1\n\xEF\xBB\x9C = 2\n").find("not ASCII outside of a text [test.toml:2]"), std::string::npos);
+  EXPECT_EQ(parse("a = \"\xC3\xA9\" # \xC3\xA9\n# \xC3\xA9").members.size(), 1U);
+  EXPECT_EQ(parse("a = \"\"\"\xF0\x9F\x90\x88\n\xC3\xA9\"\"\"\"\"\n").find("a")->text,
+            "\xF0\x9F\x90\x88\n\xC3\xA9\"\"");
+  EXPECT_NE(refusal("a = '\xC3\xA9'").find("between single quotes [test.toml:1]"), std::string::npos);
+  for (const char* bad : {"\xFF", "\xC3", "\xC0\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE0\x80\x80"}) {
+    EXPECT_EQ(refusal("\n# " + std::string(bad)), "not UTF-8 [test.toml:2] save the file as UTF-8");
+  }
 }
 
 TEST(Toml, DeepNestingIsRefused) {
   EXPECT_EQ(refusal("a = [[[[[[[[[[1]]]]]]]]]]"), "arrays or tables nested more than 8 deep [test.toml:1] ");
-  EXPECT_NE(refusal("\n" + std::string(100000, '[')).find("[test.toml:2]"), std::string::npos);
+  EXPECT_NE(refusal("\n" + std::string(100000, '[')).find("not TOML [test.toml"), std::string::npos);
 }
 
 // The parser nests a table for each dot of a name, and its memory is given back by a call for each.
