@@ -1,6 +1,7 @@
 // Tensors in files for tests of `heed attend`.
 #pragma once
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -55,14 +56,22 @@ inline Json json_of(const std::vector<std::string>& arguments) {
   return Json::parse(result.out);
 }
 
-// The numbers of a step, row-major; null is -∞.
+// The numbers of arrays in arrays, in order; null is -∞.
+inline void collect(const Json& data, std::vector<float>& numbers) {
+  for (const Json& each : data) {
+    if (each.is_array()) {
+      collect(each, numbers);
+    } else {
+      numbers.push_back(each.is_null() ? -std::numeric_limits<float>::infinity() : each.get<float>());
+    }
+  }
+}
+
+// Those of a step, row-major.
 inline std::vector<float> numbers(const Json& document, const std::string& step) {
   std::vector<float> result;
   for (const Json& each : document["steps"]) {
-    if (each["name"] != step) continue;
-    for (const Json& value : each["data"].flatten()) {
-      result.push_back(value.is_null() ? -std::numeric_limits<float>::infinity() : value.get<float>());
-    }
+    if (each["name"] == step) collect(each["data"], result);
   }
   return result;
 }
