@@ -26,6 +26,7 @@ target_sources(
       heed/io/npy.h
       heed/io/safetensors.h
       heed/parallel/parallel_for.h
+      heed/trace/trace.h
       heed/simd/isa.h
       heed/ops/matmul.h
       heed/ops/packed_matrix.h
