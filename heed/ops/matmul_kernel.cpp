@@ -214,6 +214,10 @@ class BlockProduct {
   RowsOfA rows_of_a(int64_t row, int64_t rows, int64_t k) const {
     const View<const float, 2> part = call_.a.slice(0, block_.row + row, rows).slice(1, k, depth(k));
     if (!call_.copy_a) return {part.data(), part.stride(0), part.stride(1)};
+    if (part.stride(1) == 1) {
+      for (int64_t i = 0; i < rows; ++i) std::copy_n(&part(i, 0), part.size(1), copied_a_ + i * kCopiedRow);
+      return {copied_a_, kCopiedRow, 1};
+    }
     for (int64_t i = 0; i < part.size(1); i += kLanes) {
       const int64_t columns = std::min<int64_t>(kLanes, part.size(1) - i);
       rows_to_lanes(&part(0, i), part.stride(1), columns, rows, 1.0F, copied_a_ + i, kCopiedRow);

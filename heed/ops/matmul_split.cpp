@@ -6,12 +6,15 @@ namespace heed {
 namespace {
 
 // Blocks are at most so large: their packed panels and sums stay near, and what is packed is used often.
-constexpr int64_t kMostRows = 720;
+constexpr int64_t kMostRows = 1080;
 constexpr int64_t kMostColumns = 768;
 // A block below this many multiply-adds is not worth a thread of its own (about 10 µs).
 constexpr int64_t kLeastWork = int64_t{1} << 19;
 // With fewer rows, packing costs more than it saves.
 constexpr int64_t kDirectRows = 16;
+// Where b is packed on the way, each block of rows packs it again: columns are cut first, down to this. Rows of a that
+// lie far apart are copied for more.
+constexpr int64_t kFewColumns = 128;
 
 // Chunks of equal size, a multiple of `unit`, at most `most`.
 int64_t chunk_size(int64_t total, int64_t chunks, int64_t unit) {
@@ -39,7 +42,9 @@ MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
   const int64_t k = call.a.size(1);
   const int64_t n = call.panels.columns;
   call.linear = call.activation == Activation::none && contiguous_rows(call);
-  call.copy_a = call.a.stride(0) == 1 && call.a.stride(1) != 1 && m > kDirectRows && n > kDirectRows;
+  const bool transposed = call.a.stride(0) == 1 && call.a.stride(1) != 1;
+  const bool apart = call.a.stride(1) == 1 && call.a.stride(0) > kBlockDepth && n > kFewColumns;
+  call.copy_a = (transposed || apart) && m > kDirectRows && n > kDirectRows;
   call.direct_b = !call.is_packed() && call.b.stride(1) == 1 && m <= kDirectRows;
 
   const int64_t row_unit = 24;
@@ -55,8 +60,13 @@ MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
     split.block_panels = std::min(call.panels.count(), chunk_size(call.panels.count(), panel_blocks, 1));
     split.row_blocks = divide_up(m, split.block_rows);
     split.panel_blocks = divide_up(call.panels.count(), split.block_panels);
-    if (items * split.row_blocks * split.panel_blocks >= wanted) break;
-    const bool more_rows = split.block_rows > row_unit && split.block_rows >= split.block_panels * panel_columns;
+    const int64_t blocks = items * split.row_blocks * split.panel_blocks;
+    // A last round that leaves threads idle counts for little among many.
+    const bool even = split.serial || blocks % threads == 0 || blocks >= 8 * threads;
+    if (blocks >= wanted && even) break;
+    const int64_t columns = split.block_panels * panel_columns;
+    const bool rows_first = call.is_packed() ? split.block_rows >= columns : columns <= kFewColumns;
+    const bool more_rows = split.block_rows > row_unit && rows_first;
     if (more_rows) {
       ++row_blocks;
     } else if (split.block_panels > 1) {
