@@ -158,14 +158,16 @@ template <int R, class Element>
 void DecodeRows::score(const RowGroup& group, const Element* k, const Element* ahead) {
   const int64_t q_step = round_up<int64_t>(layout_.d_k, kUnit);
   const float* q = q_ + group.first * q_step;
+  const int64_t begin = group.begin / kLanes;
   const int64_t end = divide_up<int64_t>(group.end, kLanes);
-  for (int64_t at = group.begin / kLanes; at < end;) {
+  for (int64_t at = begin; at < end;) {
     const int vectors = static_cast<int>(std::min<int64_t>(kStreamVectors<R>, end - at));
     with_count<kStreamVectors<R>>(vectors, [&]<int C>() HWY_ATTR {
       RegisterTile<R, C> tile;
       tile.set_zero();
       accumulate_stream(tile, q, q_step, k + at * kLanes, kPageKeys, layout_.d_k,
-                        ahead == nullptr ? ahead : ahead + at * kLanes, [](int64_t) HWY_ATTR {});
+                        ahead == nullptr ? ahead : ahead + (at - begin) * kLanes * layout_.d_k,
+                        [](int64_t) HWY_ATTR {});
       tile.store(scores_ + at * kLanes, kPageKeys);
     });
     at += vectors;
@@ -203,14 +205,13 @@ void DecodeRows::multiply(const RowGroup& group, const Element* v, const Element
   const int64_t end = divide_up<int64_t>(layout_.d_v, kLanes);
   const float* weights = weights_ + group.begin;
   const Element* from = v + group.begin * step;
-  const Element* ahead = next == nullptr ? next : next + group.begin * step;
   const int64_t keys = group.end - group.begin;
   for (int64_t at = 0; at < end;) {
     const int vectors = static_cast<int>(std::min<int64_t>(kStreamVectors<R>, end - at));
     with_count<kStreamVectors<R>>(vectors, [&]<int C>() HWY_ATTR {
       RegisterTile<R, C> tile;
       tile.set_zero();
-      const Element* ahead_here = ahead == nullptr ? ahead : ahead + at * kLanes;
+      const Element* ahead_here = next == nullptr ? next : next + at * kLanes * keys;
       if (at == 0) {
         Vector sum[R];
         for (int r = 0; r < R; ++r) sum[r] = hn::Zero(kFloats);

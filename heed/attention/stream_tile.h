@@ -18,7 +18,7 @@ inline constexpr int kStreamVectors = kManyRegisters ? (R <= 2 ? 8 : 4)
                                                                  : 2);
 
 // tile[r][c] = fma(a[r · a_row + k], b[k · b_step + c · lanes …], tile[r][c]) for k = 0 … depth-1, in order. Asks for
-// as many bytes from `ahead` on as it reads, in the same order; calls each(k) once a step.
+// as many bytes from `ahead` on as it reads, one line after the other; calls each(k) once a step.
 template <int R, int C, class Element, class Each>
 HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RESTRICT a, int64_t a_row,
                                   const Element* HWY_RESTRICT b, int64_t b_step, int64_t depth,
@@ -29,7 +29,7 @@ HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RES
     if (ahead != nullptr) {
 #pragma GCC unroll 16
       for (int line = 0; line < kBytes; line += 64) {
-        __builtin_prefetch(reinterpret_cast<const char*>(ahead + k * b_step) + line, 0, 2);
+        __builtin_prefetch(reinterpret_cast<const char*>(ahead) + k * kBytes + line, 0, 2);
       }
     }
     Vector column[C];
