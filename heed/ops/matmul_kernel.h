@@ -19,8 +19,8 @@ struct MatmulCall {
   View<const float, 2> residual;
   bool accumulate = false;
 
-  // Bring blocks of a near as rows: a is transposed, and a strip would read many cache lines; or its rows lie far apart,
-  // often by a power of two, and would share few sets of the caches.
+  // Bring blocks of a near as rows: a is transposed, and a strip would read many cache lines; or its rows lie far
+  // apart, often by a power of two, and would share few sets of the caches.
   bool copy_a = false;
   bool direct_b = false;  // read b in place: its rows are contiguous and used too few times to be worth packing
   bool linear = false;    // no activation, and c, bias and residual are contiguous along a row: finish in registers
