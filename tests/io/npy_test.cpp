@@ -169,6 +169,13 @@ TEST_F(Npy, ShapesThatOverflowAreRefusedBeforeAnythingIsAllocated) {
   refused(npy("<f4", many + ")", "1234"), {"more than 64 dimensions"});
 }
 
+TEST_F(Npy, EmptyArraysOfGreatSizesAreRefused) {
+  refused(npy("<f4", "(1000000000000, 0, 4)", ""), {"[1000000000000, 0, 4]", "no elements"}, "size of 0");
+  refused(npy("<f4", "(0, 1000000000000, 4)", ""), {"[0, 1000000000000, 4]", "make 4000000000000;"});
+  refused(npy("<f4", "(0, 65537)", ""), {"at most 65536"});
+  EXPECT_EQ(read(npy("<f4", "(0, 1024, 0, 64)", "")).values.shape(), (std::vector<int64_t>{0, 1024, 0, 64}));
+}
+
 TEST_F(Npy, HeadersThatLieAreRefused) {
   const std::string rest = ", 'fortran_order': False, 'shape': (1,)}";
   refused(npy("{'descr': '<f4', 'shape': (1,)}", "1234"), {"lacks the key 'fortran_order'"});
