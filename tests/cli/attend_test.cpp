@@ -1,6 +1,7 @@
 // `heed attend` on a user's own tensors.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -142,6 +143,27 @@ TEST(Attend, ARowWithoutAKeyIsSaidAndIsZero) {
   EXPECT_EQ(document["checks"]["rows_without_key"], 1);
   EXPECT_EQ(step_of(document, "weights")["data"][0][0][1], Json({0, 0}));
   EXPECT_EQ(step_of(document, "heads")["data"][0][1][0], Json({0, 0, 0, 0}));
+}
+
+TEST(Attend, NoQueriesOrNoKeysAreNoError) {
+  const Files files;
+  const std::string out = files.file("out.npy"), page = files.file("page.html");
+  const Words everything{"--top-k", "2", "--grad", "--out", out};
+  for (const auto& [t_q, t_k] : {std::array<int64_t, 2>{0, 3}, {3, 0}, {0, 0}}) {
+    SCOPED_TRACE(std::to_string(t_q) + " queries, " + std::to_string(t_k) + " keys");
+    const Words flags = files.qkv({2, t_q, 4}, {2, t_k, 4}, {2, t_k, 5}) + everything;
+    const Json document = json_of(flags);
+    EXPECT_EQ(step_of(document, "weights")["shape"], Json({1, 2, t_q, t_k}));
+    ASSERT_EQ(document["top_keys"].size(), static_cast<size_t>(2 * t_q)) << "a row for each query of each head";
+    for (const Json& row : document["top_keys"]) EXPECT_EQ(row["keys"], Json::array());
+    const Tensor read = io::read_npy(out).values;
+    EXPECT_EQ(read.shape(), (std::vector<int64_t>{2, t_q, 5}));
+    for (const float each : read.values()) EXPECT_EQ(each, 0.0F);
+    const Result text = heed(flags);
+    EXPECT_EQ(text.exit, kOk) << text.err;
+    EXPECT_EQ(text.out.find("no visible key") != std::string::npos, t_q > 0) << text.out;
+    EXPECT_EQ(heed(flags + Words{"--html", page}).exit, kOk);
+  }
 }
 
 TEST(Attend, WhatIsNotFiniteIsSaidAndShown) {
