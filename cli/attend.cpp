@@ -3,6 +3,7 @@
 #include <charconv>
 #include <iomanip>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 
@@ -158,13 +159,20 @@ void write_files(const AttendFlags& flags, const AttendInput& input, const Walkt
   }
 }
 
-void run_attend(const AttendFlags& flags, const Streams& streams) {
-  if (flags.list) {
-    for (const auto& [name, about] : explain::example_names()) {
-      streams.out << name << std::string(13 - name.size(), ' ') << about << "\n";
+void list_examples(bool json, std::ostream& out) {
+  nlohmann::ordered_json examples = nlohmann::ordered_json::array();
+  for (const auto& [name, about] : explain::example_names()) {
+    if (json) {
+      examples.push_back({{"name", name}, {"about", about}});
+    } else {
+      out << name << std::string(13 - name.size(), ' ') << about << "\n";
     }
-    return;
   }
+  if (json) out << nlohmann::ordered_json{{"schema", "heed/attend-list@1"}, {"examples", examples}}.dump(1) << "\n";
+}
+
+void run_attend(const AttendFlags& flags, const Streams& streams) {
+  if (flags.list) return list_examples(flags.json, streams.out);
   const AttendInput input = read_input(flags);
   const AttendRequest request = request_of(flags, input, streams);
   for (const std::string& warning : input.warnings) warn(streams, warning);

@@ -90,7 +90,8 @@ void add_output_flags(CLI::App& command, AttendFlags& flags) {
   command.add_option("--html", flags.html, "a page with the steps, to open in a browser, instead of text")
       ->type_name("FILE")
       ->group(group);
-  command.add_flag("--json", flags.json, "one JSON document, schema heed/attend@1")->group(group);
+  command.add_flag("--json", flags.json, "one JSON document, schema heed/attend@1; with --list heed/attend-list@1")
+      ->group(group);
 }
 
 }  // namespace

@@ -274,6 +274,14 @@ TEST(Attend, ListsTheExamples) {
   const Result result = heed({"attend", "--list"});
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 12);
   EXPECT_NE(result.out.find("\ncats         encoder-decoder"), std::string::npos);
+  const Json document = json_of({"attend", "--list"});
+  EXPECT_EQ(document.begin().key(), "schema");
+  EXPECT_EQ(document["schema"], "heed/attend-list@1");
+  ASSERT_EQ(document["examples"].size(), 12U);
+  for (const Json& each : document["examples"]) {
+    EXPECT_NE(result.out.find(each["about"].get<std::string>() + "\n"), std::string::npos);
+    EXPECT_EQ(json_of({"attend", "--example", each["name"], "--step", "weights"})["example"], each["name"]);
+  }
 }
 
 TEST(Attend, DigitsAndWidthShapeTheText) {
