@@ -55,13 +55,6 @@ QueryRange rows_of(const std::string& text, int64_t t_q) {
   return rows;
 }
 
-// Names that steps have anywhere.
-const std::vector<std::string>& all_steps() {
-  static const std::vector<std::string> names = {"x",      "context", "q",      "k",       "v",     "scores", "scaled",
-                                                 "capped", "biased",  "masked", "weights", "heads", "concat", "out"};
-  return names;
-}
-
 void check_steps(const std::vector<std::string>& asked, const explain::AttendCase& given) {
   const std::vector<std::string> taken = explain::step_names(given);
   for (const std::string& name : asked) {

@@ -38,6 +38,14 @@ TEST(Help, StaysWithinTheWidthOfTheTerminal) {
   }
 }
 
+TEST(Help, SaysWhatAnOptionTakes) {
+  const std::string text = heed({"attend", "--help"}).out;
+  for (const char* flag : {"--example NAME", "--rows A:B", "--top-k N", "--digits N", "--window L,R", "--scale X",
+                           "--layout bthd|bhtd", "--out FILE", "--step NAME"}) {
+    EXPECT_NE(text.find(std::string("  ") + flag + " "), std::string::npos) << flag;
+  }
+}
+
 TEST(Help, SaysWhatIsAcceptedEverywhereOnce) {
   const std::string text = heed({"bench", "attention", "--help"}).out;
   for (const char* flag : {"-h, --help", "-V, --version", "--color auto|always|never", "-q, --quiet"}) {
