@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "heed/attention/attention.h"
+#include "heed/explain/examples.h"
 #include "tests/cli/attend_files.h"
 
 namespace heed::cli {
@@ -106,6 +107,16 @@ TEST(Attend, TopKeysAreThoseOfTheLargestWeights) {
       EXPECT_NEAR(weights[row["keys"][n].get<size_t>()].get<float>(), row["weights"][n].get<float>(), 1e-6F);
     }
     EXPECT_NEAR(row["entropy"].get<float>(), entropy, 1e-5F);
+  }
+}
+
+// json_of looks at the schema, here and everywhere.
+TEST(Attend, EveryExampleHasGradientsAndTopKeys) {
+  for (const auto& [name, about] : explain::example_names()) {
+    SCOPED_TRACE(name);
+    const Json document = json_of({"attend", "--example", name, "--grad", "--top-k", "2"});
+    EXPECT_FALSE(document["gradients"].empty());
+    EXPECT_EQ(document["top_keys"].size(), document["checks"]["rows_shown"]);
   }
 }
 

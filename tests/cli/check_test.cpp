@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/in_process.h"
+#include "tests/cli/json_schema.h"
 #include "tests/support/golden.h"
 #include "tests/support/temporary_directory.h"
 
@@ -97,6 +98,12 @@ TEST(CheckCommand, JsonAndTextCountTheSame) {
         " right, " + std::to_string(json["cut"].get<int>()) + " cut, " + std::to_string(json["near"].get<int>()) +
         " near, " + std::to_string(json["wrong"].get<int>()) + " wrong";
     EXPECT_NE(heed({"check", notes(name)}).out.find(summary), std::string::npos) << name;
+  }
+}
+
+TEST(CheckCommand, JsonObeysItsSchema) {
+  for (const std::string& name : all_notes()) {
+    EXPECT_EQ(answer_mistake(Json::parse(heed({"check", notes(name), "--json"}).out)), "") << name;
   }
 }
 
