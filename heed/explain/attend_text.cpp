@@ -111,11 +111,28 @@ class Renderer {
     const StepText about = step_text(given_, step.name);
     put_moves_before(about.number);
     put_heading(about.number, about.formula, shape_text(step));
-    put_matrices(step);
+    const bool projected = about.number == 1 && given_.layer.given();
+    if (projected && step.values.shape()[2] > kMostMatrices) {
+      text_ += "  the heads side by side\n";
+      put_matrices(side_by_side(step));
+    } else {
+      put_matrices(step);
+    }
     if (about.number == 0 && request_.steps.empty()) {
       const bool last = step.name == "context" || given_.is_self();
       if (last) put_parameters();
     }
+  }
+
+  // [B, T, H, D] → [B, T, H·D]: as the projection gives it, before step 2 takes the heads apart.
+  static Recording side_by_side(const Recording& step) {
+    const auto merged = [](const std::vector<int64_t>& s) { return std::vector<int64_t>{s[0], s[1], s[2] * s[3]}; };
+    Recording made{step.name, {step.dims[0], step.dims[1], step.dims[2] + "·" + step.dims[3]}, {}, {}, {}};
+    made.whole = merged(step.whole);
+    made.first = {step.first[0], step.first[1], step.first[2] * step.whole[3]};
+    made.values = Tensor(merged(step.values.shape()));
+    std::copy(step.values.values().begin(), step.values.values().end(), made.values.values().begin());
+    return made;
   }
 
   void put_parameters() {
@@ -128,7 +145,9 @@ class Renderer {
       if (weight->count() == 0) continue;
       const View<const float, 2> turned = weight->view<2>().transposed();
       text_ += "\n   " + bold(name, style_) + "   [inputs, outputs] = " + to_text(turned.shape()) + "\n";
-      text_ += matrix_text({turned}, style_);
+      MatrixText matrix{turned};
+      matrix.corner_rows = 2;
+      text_ += matrix_text(matrix, style_);
     }
     for (const auto& [name, bias] : biases) {
       if (bias->count() == 0) continue;
@@ -150,7 +169,7 @@ class Renderer {
     const int64_t count = batch * heads;
     for (int64_t n = 0; n < count; ++n) {
       if (count > kMostMatrices && n == 1) {
-        text_ += "    " + left_out(style_) + " " + std::to_string(count - 2) + " more\n";
+        text_ += "  " + left_out(style_) + " " + std::to_string(count - 2) + " more\n";
         n = count - 1;
       }
       const int64_t b = n / heads, h = n % heads;

@@ -5,9 +5,8 @@
 namespace heed::explain {
 namespace {
 
-constexpr int64_t kMostRows = 8;  // more are shown by the first few and the last
-constexpr int64_t kCornerRows = 4;
-constexpr int kMostLabel = 14;  // columns of a label
+constexpr int64_t kMostRows = 8;  // more are shown by their corners
+constexpr int kMostLabel = 14;    // columns of a label
 constexpr int kIndent = 4;
 constexpr int kGap = 2;
 constexpr int64_t kGapIndex = -1;  // stands for what is left out
@@ -35,7 +34,7 @@ std::string padded_right(const std::string& text, int columns) {
 class Layout {
  public:
   Layout(const MatrixText& matrix, const TextStyle& style) : matrix_(matrix), style_(style) {
-    rows_ = corners(matrix.values.size(0), matrix.values.size(0) <= kMostRows, kCornerRows);
+    rows_ = corners(matrix.values.size(0), matrix.values.size(0) <= kMostRows, matrix.corner_rows);
     for (const int64_t i : rows_) label_width_ = std::max(label_width_, columns_of(row_label(i)));
     const int64_t columns = matrix.values.size(1);
     for (const int64_t i : rows_) {

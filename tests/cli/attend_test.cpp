@@ -305,6 +305,14 @@ TEST(Attend, DigitsAndWidthShapeTheText) {
   }
 }
 
+TEST(Attend, ALayerOfARealSizeFitsOnAFewScreens) {
+  Surroundings usual;
+  usual.terminal.width = 80;
+  const std::string text = heed({"attend", "--example", "eight-heads"}, usual).out;
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 150);
+  EXPECT_NE(text.find("[1, 4, 8, 128]\n  the heads side by side\n    I          -0.2827"), std::string::npos) << text;
+}
+
 TEST(Attend, InAsciiThereIsNothingElseAndColumnsStayInLine) {
   Surroundings ascii;
   ascii.terminal.utf8 = false;
