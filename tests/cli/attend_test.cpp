@@ -313,6 +313,20 @@ TEST(Attend, ALayerOfARealSizeFitsOnAFewScreens) {
   EXPECT_NE(text.find("[1, 4, 8, 128]\n  the heads side by side\n    I          -0.2827"), std::string::npos) << text;
 }
 
+TEST(Attend, NarrowTerminalsAreKeptWithinAndNothingTrails) {
+  for (const int width : {40, 80}) {
+    Surroundings narrow;
+    narrow.terminal.width = width;
+    for (const auto& [name, about] : explain::example_names()) {
+      std::istringstream lines(heed({"attend", "--example", name, "--top-k", "2", "--grad"}, narrow).out);
+      for (std::string line; std::getline(lines, line);) {
+        EXPECT_LE(columns_of(line), width) << name << ": " << line;
+        EXPECT_FALSE(line.ends_with(' ')) << name << ": '" << line << "'";
+      }
+    }
+  }
+}
+
 TEST(Attend, InAsciiThereIsNothingElseAndColumnsStayInLine) {
   Surroundings ascii;
   ascii.terminal.utf8 = false;
