@@ -36,7 +36,7 @@ constexpr int64_t kMostBytes = int64_t{1} << 30;
 // "a:b", "a:", ":b", ":" or "a".
 QueryRange rows_of(const std::string& text, int64_t t_q) {
   const auto refuse = [&](const std::string& message) {
-    throw CommandError("usage.rows", message, "give a:b within 0:" + std::to_string(t_q) + ", as 0:4; rows a to b-1");
+    throw CommandError("usage.rows", message, "give a:b within 0:" + std::to_string(t_q) + ": rows a to b-1");
   };
   const auto number = [&](std::string_view word, int64_t otherwise) {
     if (word.empty()) return otherwise;
@@ -50,7 +50,7 @@ QueryRange rows_of(const std::string& text, int64_t t_q) {
   QueryRange rows{number(first, 0), t_q};
   rows.end = colon == std::string::npos ? rows.begin + 1 : number(std::string_view(text).substr(colon + 1), t_q);
   if (rows.begin < 0 || rows.end > t_q || rows.begin >= rows.end) {
-    refuse("--rows is '" + text + "', but there are " + std::to_string(t_q) + " queries");
+    refuse("--rows is '" + text + "', but " + there_are(t_q, "row"));
   }
   return rows;
 }
@@ -76,10 +76,8 @@ AttendRequest request_of(const AttendFlags& flags, const AttendInput& input, con
   check_steps(flags.steps, input.given);
   request.steps = flags.steps;
   if (flags.head && (*flags.head < 0 || *flags.head >= s.heads)) {
-    throw CommandError("usage.head",
-                       "--head is " + std::to_string(*flags.head) + ", but there are " + std::to_string(s.heads) +
-                           (s.heads == 1 ? " head" : " heads"),
-                       "give 0 to " + std::to_string(s.heads - 1));
+    throw CommandError("usage.head", "--head is " + std::to_string(*flags.head) + ", but " + there_are(s.heads, "head"),
+                       s.heads == 1 ? "leave it out" : "give 0 to " + std::to_string(s.heads - 1));
   }
   request.head = flags.head;
   request.top_k = flags.top_k;

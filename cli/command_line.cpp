@@ -201,6 +201,10 @@ void warn(const Streams& streams, const std::string& message, const std::string&
   if (!streams.quiet) write_complaint(streams, "warning", Paint::yellow, {"warning", message, hint});
 }
 
+std::string there_are(int64_t count, const std::string& thing) {
+  return (count == 1 ? "there is " : "there are ") + std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
 int run(const std::vector<std::string>& arguments, Streams streams) {
   const EarlyFlags flags = early_flags(arguments);
   const Streams wished = with_flags(streams, flags);

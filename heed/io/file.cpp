@@ -181,7 +181,8 @@ void OutputFile::open_temporary() {
   }
   temporary_.clear();
   const std::string directory = directory_of(target_);
-  if (error == ENOENT) {
+  std::error_code ignored;
+  if (error == ENOENT && !fs::is_directory(directory, ignored)) {
     throw FileError(path_, {.what = "cannot write the file: there is no directory " + in_quotes(directory),
                             .hint = "mkdir -p " + directory});
   }

@@ -125,7 +125,8 @@ TEST(CheckCommand, BadFilesAreRefusedWithLineAndHint) {
             "heed: error: unknown key 'claimed.wieghts'  [exam.toml:3]\n  hint: did you mean 'weights'?\n");
   const Result ragged = check_text("q = [[1.0, 2.0], [3.0]]\n[claimed]\nq = [[1.0, 2.0], []]\n");
   EXPECT_EQ(ragged.exit, kBadData);
-  EXPECT_EQ(ragged.err, "heed: error: q: row 1 has 1 numbers, the one before it 2  [exam.toml:1]\n");
+  EXPECT_EQ(ragged.err,
+            "heed: error: q: row 1 has 1 number, the one before it 2  [exam.toml:1]\n  hint: rows are equally long\n");
   const Result missing = heed({"check", "no-such-file.toml", "--json"});
   EXPECT_EQ(missing.exit, kBadData);
   EXPECT_EQ(Json::parse(missing.out)["error"]["exit"], 3);
