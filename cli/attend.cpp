@@ -189,9 +189,9 @@ void add_attend(CLI::App& app, Streams streams, std::function<void()>& action) {
   const auto flags = std::make_shared<AttendFlags>();
   add_attend_flags(*attend, *flags);
   attend->footer(
-      R"(Files are .npy, or .safetensors as FILE:NAME; f16, bf16, f32 and f64. --q, --k and --v of rank 2
-are [T,D], of rank 3 [H,T,D], or with --heads [B,T,H*D]; rank 4 needs --layout. --out has the layout
-of --q.
+      R"(Files are .npy, or .safetensors as FILE:NAME; f16, bf16, f32 and f64. --q, --k
+and --v of rank 2 are [T,D], of rank 3 [H,T,D], or with --heads [B,T,H*D]; rank
+4 needs --layout. --out has the layout of --q.
 
 Examples:
   heed attend --example cats

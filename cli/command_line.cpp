@@ -110,10 +110,10 @@ CommandError as_command_error(const std::exception& error) {
 
 constexpr const char* kFooter = R"(Environment:
   NO_COLOR                     not empty: no colour
-  FORCE_COLOR, CLICOLOR_FORCE  neither empty nor 0: colour, also into a file or pipe
+  FORCE_COLOR, CLICOLOR_FORCE  neither empty nor 0: colour, also into a file
   TERM=dumb                    no colour, and no line is drawn over
   COLUMNS                      the width of tables and help
-  LC_ALL, LC_CTYPE, LANG       the first that is set decides: UTF-8, or ASCII alone
+  LC_ALL, LC_CTYPE, LANG       the first that is set decides: UTF-8, or ASCII
 
 The answer is on standard output, everything else on standard error. With --json
 the answer is one JSON document, an error too. Nothing waits for standard input
