@@ -134,6 +134,20 @@ void say_written(const Streams& streams, const std::string& path) {
   if (!streams.quiet) streams.err << "heed: wrote " << printable(path) << "\n";
 }
 
+// Two answers in one file: the second would replace the first.
+void check_outputs(const AttendFlags& flags) {
+  const std::pair<const char*, const std::string*> files[] = {
+      {"--out", &flags.out}, {"--save", &flags.save}, {"--html", &flags.html}};
+  for (const auto& [name, file] : files) {
+    for (const auto& [other, same] : files) {
+      if (name == other) break;
+      if (file->empty() || *file != *same) continue;
+      throw CommandError("usage.outputs", std::string(other) + " and " + name + " name the same file",
+                         "give each a file of its own", kUsage, *file);
+    }
+  }
+}
+
 void write_files(const AttendFlags& flags, const AttendInput& input, const Walkthrough& walkthrough,
                  const std::string& json, const Streams& streams) {
   if (!flags.out.empty()) {
@@ -164,6 +178,7 @@ void list_examples(bool json, std::ostream& out) {
 
 void run_attend(const AttendFlags& flags, const Streams& streams) {
   if (flags.list) return list_examples(flags.json, streams.out);
+  check_outputs(flags);
   const AttendInput input = read_input(flags);
   const AttendRequest request = request_of(flags, input, streams);
   for (const std::string& warning : input.warnings) warn(streams, warning);

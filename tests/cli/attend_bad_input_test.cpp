@@ -160,6 +160,9 @@ TEST(AttendBadInput, PathsThatCannotBeWrittenLeaveNothing) {
     EXPECT_EQ(result.out, "") << flag;
     EXPECT_NE(result.err.find("y.npy"), std::string::npos) << result.err;
   }
+  const std::string one = files.file("one");
+  expect_refusal({"attend", "--example", "cats", "--html", one, "--out", one}, kUsage,
+                 {"--out and --html name the same file", one});
   EXPECT_TRUE(files.names().empty());
 }
 
