@@ -127,7 +127,7 @@ void warn_of_rows_without_key(const Streams& streams, const explain::AttendCheck
   warn(streams, (one ? checks.first_row_without_key + " sees no key; its"
                      : std::to_string(checks.rows_without_key) + " rows see no key, the first is " +
                            checks.first_row_without_key + "; their") +
-                    " output is defined as 0 (PyTorch would give NaN)");
+                    " output is defined as 0" + (checks.pairs > 0 ? " (PyTorch would give NaN)" : ""));
 }
 
 void say_written(const Streams& streams, const std::string& path) {

@@ -173,6 +173,7 @@ TEST(Attend, NoQueriesOrNoKeysAreNoError) {
     const Result text = heed(flags);
     EXPECT_EQ(text.exit, kOk) << text.err;
     EXPECT_EQ(text.out.find("no visible key") != std::string::npos, t_q > 0) << text.out;
+    EXPECT_EQ(text.err.find("PyTorch"), std::string::npos) << "it gives 0 too where there are no keys at all";
     EXPECT_EQ(heed(flags + Words{"--html", page}).exit, kOk);
   }
 }
