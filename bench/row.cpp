@@ -76,7 +76,8 @@ std::string to_json_line(const Probe& probe) {
 
 TextReport::TextReport(std::ostream& out) : out_(out) {
   out_ << "# " << cpu_name() << ", " << isa_name(isa()) << ", f32\n"
-       << "row                                    threads        ms  GFLOP/s    peak  of peak  reps  again  beside\n";
+       << "row                                    threads        ms  GFLOP/s    peak  of peak  reps  again  beside"
+       << std::endl;
 }
 
 void TextReport::add(const Row& row) {

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <iomanip>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 
@@ -35,7 +36,7 @@ constexpr int64_t kMostBytes = int64_t{1} << 30;
 // "a:b", "a:", ":b", ":" or "a".
 QueryRange rows_of(const std::string& text, int64_t t_q) {
   const auto refuse = [&](const std::string& message) {
-    throw CommandError("usage.rows", message, "give a:b within 0:" + std::to_string(t_q) + ", as 0:4; rows a to b-1");
+    throw CommandError("usage.rows", message, "give a:b within 0:" + std::to_string(t_q) + ": rows a to b-1");
   };
   const auto number = [&](std::string_view word, int64_t otherwise) {
     if (word.empty()) return otherwise;
@@ -49,16 +50,9 @@ QueryRange rows_of(const std::string& text, int64_t t_q) {
   QueryRange rows{number(first, 0), t_q};
   rows.end = colon == std::string::npos ? rows.begin + 1 : number(std::string_view(text).substr(colon + 1), t_q);
   if (rows.begin < 0 || rows.end > t_q || rows.begin >= rows.end) {
-    refuse("--rows is '" + text + "', but there are " + std::to_string(t_q) + " queries");
+    refuse("--rows is '" + text + "', but " + there_are(t_q, "row"));
   }
   return rows;
-}
-
-// Names that steps have anywhere.
-const std::vector<std::string>& all_steps() {
-  static const std::vector<std::string> names = {"x",      "context", "q",      "k",       "v",     "scores", "scaled",
-                                                 "capped", "biased",  "masked", "weights", "heads", "concat", "out"};
-  return names;
 }
 
 void check_steps(const std::vector<std::string>& asked, const explain::AttendCase& given) {
@@ -82,10 +76,8 @@ AttendRequest request_of(const AttendFlags& flags, const AttendInput& input, con
   check_steps(flags.steps, input.given);
   request.steps = flags.steps;
   if (flags.head && (*flags.head < 0 || *flags.head >= s.heads)) {
-    throw CommandError("usage.head",
-                       "--head is " + std::to_string(*flags.head) + ", but there are " + std::to_string(s.heads) +
-                           (s.heads == 1 ? " head" : " heads"),
-                       "give 0 to " + std::to_string(s.heads - 1));
+    throw CommandError("usage.head", "--head is " + std::to_string(*flags.head) + ", but " + there_are(s.heads, "head"),
+                       s.heads == 1 ? "leave it out" : "give 0 to " + std::to_string(s.heads - 1));
   }
   request.head = flags.head;
   request.top_k = flags.top_k;
@@ -135,11 +127,25 @@ void warn_of_rows_without_key(const Streams& streams, const explain::AttendCheck
   warn(streams, (one ? checks.first_row_without_key + " sees no key; its"
                      : std::to_string(checks.rows_without_key) + " rows see no key, the first is " +
                            checks.first_row_without_key + "; their") +
-                    " output is defined as 0 (PyTorch would give NaN)");
+                    " output is defined as 0" + (checks.pairs > 0 ? " (PyTorch would give NaN)" : ""));
 }
 
 void say_written(const Streams& streams, const std::string& path) {
   if (!streams.quiet) streams.err << "heed: wrote " << printable(path) << "\n";
+}
+
+// Two answers in one file: the second would replace the first.
+void check_outputs(const AttendFlags& flags) {
+  const std::pair<const char*, const std::string*> files[] = {
+      {"--out", &flags.out}, {"--save", &flags.save}, {"--html", &flags.html}};
+  for (const auto& [name, file] : files) {
+    for (const auto& [other, same] : files) {
+      if (name == other) break;
+      if (file->empty() || *file != *same) continue;
+      throw CommandError("usage.outputs", std::string(other) + " and " + name + " name the same file",
+                         "give each a file of its own", kUsage, *file);
+    }
+  }
 }
 
 void write_files(const AttendFlags& flags, const AttendInput& input, const Walkthrough& walkthrough,
@@ -158,13 +164,21 @@ void write_files(const AttendFlags& flags, const AttendInput& input, const Walkt
   }
 }
 
-void run_attend(const AttendFlags& flags, const Streams& streams) {
-  if (flags.list) {
-    for (const auto& [name, about] : explain::example_names()) {
-      streams.out << name << std::string(13 - name.size(), ' ') << about << "\n";
+void list_examples(bool json, std::ostream& out) {
+  nlohmann::ordered_json examples = nlohmann::ordered_json::array();
+  for (const auto& [name, about] : explain::example_names()) {
+    if (json) {
+      examples.push_back({{"name", name}, {"about", about}});
+    } else {
+      out << name << std::string(13 - name.size(), ' ') << about << "\n";
     }
-    return;
   }
+  if (json) out << nlohmann::ordered_json{{"schema", "heed/attend-list@1"}, {"examples", examples}}.dump(1) << "\n";
+}
+
+void run_attend(const AttendFlags& flags, const Streams& streams) {
+  if (flags.list) return list_examples(flags.json, streams.out);
+  check_outputs(flags);
   const AttendInput input = read_input(flags);
   const AttendRequest request = request_of(flags, input, streams);
   for (const std::string& warning : input.warnings) warn(streams, warning);
@@ -190,9 +204,9 @@ void add_attend(CLI::App& app, Streams streams, std::function<void()>& action) {
   const auto flags = std::make_shared<AttendFlags>();
   add_attend_flags(*attend, *flags);
   attend->footer(
-      R"(Files are .npy, or .safetensors as FILE:NAME; f16, bf16, f32 and f64. --q, --k and --v of rank 2
-are [T,D], of rank 3 [H,T,D], or with --heads [B,T,H*D]; rank 4 needs --layout. --out has the layout
-of --q.
+      R"(Files are .npy, or .safetensors as FILE:NAME; f16, bf16, f32 and f64. --q, --k
+and --v of rank 2 are [T,D], of rank 3 [H,T,D], or with --heads [B,T,H*D]; rank
+4 needs --layout. --out has the layout of --q.
 
 Examples:
   heed attend --example cats

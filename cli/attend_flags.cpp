@@ -1,10 +1,21 @@
 #include "cli/attend_flags.h"
 
+#include "cli/option_table.h"
+#include "heed/explain/examples.h"
+
 namespace heed::cli {
 namespace {
 
+std::vector<std::string> names_of_examples() {
+  std::vector<std::string> names;
+  for (const explain::ExampleName& each : explain::example_names()) names.push_back(each.name);
+  return names;
+}
+
 void add_input_flags(CLI::App& command, AttendFlags& flags) {
-  command.add_option("--example", flags.example, "a built-in example")->type_name("NAME")->group("Input");
+  known_names(command.add_option("--example", flags.example, "a built-in example; --list shows them"),
+              names_of_examples)
+      ->group("Input");
   command.add_flag("--list", flags.list, "the built-in examples, a line each")->group("Input");
   const auto file = [&](const char* name, std::string& to, const char* about) {
     command.add_option(name, to, about)->type_name("FILE")->group("Input");
@@ -61,9 +72,8 @@ void add_view_flags(CLI::App& command, AttendFlags& flags) {
       ->type_name("A:B")
       ->group(group);
   command.add_option("--head", flags.head, "one head, from 0 on")->group(group);
-  command.add_option("--step", flags.steps, "only these steps: q,k,v,scores,scaled,…")
+  known_names(command.add_option("--step", flags.steps, "only these steps: q,k,v,scores,scaled,…"), all_steps)
       ->delimiter(',')
-      ->type_name("NAME")
       ->group(group);
   command.add_option("--digits", flags.digits, "digits behind the point (default: 4)")
       ->check(CLI::Range(0, 9))
@@ -90,10 +100,17 @@ void add_output_flags(CLI::App& command, AttendFlags& flags) {
   command.add_option("--html", flags.html, "a page with the steps, to open in a browser, instead of text")
       ->type_name("FILE")
       ->group(group);
-  command.add_flag("--json", flags.json, "one JSON document, schema heed/attend@1")->group(group);
+  command.add_flag("--json", flags.json, "one JSON document, schema heed/attend@1; with --list heed/attend-list@1")
+      ->group(group);
 }
 
 }  // namespace
+
+const std::vector<std::string>& all_steps() {
+  static const std::vector<std::string> names = {"x",      "context", "q",      "k",       "v",     "scores", "scaled",
+                                                 "capped", "biased",  "masked", "weights", "heads", "concat", "out"};
+  return names;
+}
 
 void add_attend_flags(CLI::App& command, AttendFlags& flags) {
   add_input_flags(command, flags);

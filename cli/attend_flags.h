@@ -39,6 +39,9 @@ struct AttendFlags {
   bool json = false;
 };
 
+// Names that steps have anywhere, in their order.
+const std::vector<std::string>& all_steps();
+
 void add_attend_flags(CLI::App& command, AttendFlags& flags);
 
 }  // namespace heed::cli

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cli/command_line.h"
+#include "heed/explain/number_text.h"
 #include "heed/io/array.h"
 
 namespace heed::cli {
@@ -62,7 +63,8 @@ explain::DenseMask dense_mask(const char* name, const std::string& file, bool ke
   for (size_t i = 0; i < array.values.values().size(); ++i) {
     const float value = array.values.values()[i];
     if (value != 0.0F && value != 1.0F) {
-      throw CommandError("data.mask", std::string(name) + " holds " + std::to_string(value) + "; a mask holds 0 and 1",
+      throw CommandError("data.mask",
+                         std::string(name) + " holds " + explain::shortest(value) + "; a mask holds 0 and 1",
                          "numbers to add to the scores go to --bias", kBadData, file);
     }
     made.values[i] = value == 1.0F;
@@ -89,7 +91,7 @@ void apply_scores(const AttendFlags& f, AttendCase& given, const AttendSizes& s)
   }
   if (f.softcap) {
     if (!(*f.softcap > 0.0F) || !std::isfinite(*f.softcap)) {
-      refuse("softcap", "--softcap is " + std::to_string(*f.softcap), "give a number above 0, as 30");
+      refuse("softcap", "--softcap is " + explain::shortest(*f.softcap), "give a number above 0, as 30");
     }
     given.soft_cap = f.softcap;
   }
@@ -106,8 +108,7 @@ void apply_scores(const AttendFlags& f, AttendCase& given, const AttendSizes& s)
   given.sinks = io::read_array(f.sink).values;
   if (given.sinks.shape() != std::vector<int64_t>{s.heads}) {
     throw CommandError("data.shapes",
-                       "the sinks have shape " + to_text(given.sinks.shape()) + ", but there are " +
-                           std::to_string(s.heads) + (s.heads == 1 ? " head" : " heads"),
+                       "the sinks have shape " + to_text(given.sinks.shape()) + ", but " + there_are(s.heads, "head"),
                        "give one number a head, [H]", kBadData, f.sink);
   }
 }
@@ -118,14 +119,12 @@ void apply_mask(const AttendFlags& f, AttendCase& given, const AttendSizes& s) {
   if (!f.lengths.empty()) {
     if (static_cast<int64_t>(f.lengths.size()) != s.batch) {
       refuse("lengths",
-             "--lengths has " + std::to_string(f.lengths.size()) + " numbers, but there are " +
-                 std::to_string(s.batch) + (s.batch == 1 ? " item" : " items"),
+             "--lengths has " + std::to_string(f.lengths.size()) + " numbers, but " + there_are(s.batch, "item"),
              "give the number of keys of each item");
     }
     for (const int64_t each : f.lengths) {
       if (each < 0 || each > s.t_k) {
-        refuse("lengths",
-               "--lengths has " + std::to_string(each) + ", but there are " + std::to_string(s.t_k) + " keys",
+        refuse("lengths", "--lengths has " + std::to_string(each) + ", but " + there_are(s.t_k, "key"),
                "give 0 to " + std::to_string(s.t_k) + " for each item");
       }
     }

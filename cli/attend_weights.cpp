@@ -138,6 +138,14 @@ explain::Layer read_layer_weights(const std::string& reference, int64_t heads, i
                            " key/value heads",
                        "each key/value head serves equally many heads");
   }
+  if (weights.has("in_proj_weight") && weights.has("q_proj_weight")) {
+    refuse("there are both in_proj_weight and q_proj_weight, and W_Q can be but one of them",
+           "PyTorch saves one or the other; remove what does not belong to this layer", weights.path());
+  }
+  if (weights.has("bias_k") || weights.has("bias_v")) {
+    refuse("the layer has bias_k and bias_v, a key and a value that every query sees beside the others",
+           "layers with add_bias_kv=True are not taken here", weights.path());
+  }
   explain::Layer layer;
   if (weights.has("in_proj_weight")) {
     read_fused(weights, {heads, kv_heads}, layer);

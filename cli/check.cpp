@@ -10,8 +10,8 @@ namespace heed::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(A check file is TOML: the inputs by their names, then a table [claimed] with any steps as somebody
-wrote them:
+    R"(A check file is TOML: the inputs by their names, then a table [claimed] with
+any steps as somebody wrote them:
 
   title = "two tokens, one head"
   x   = [[1.0, 0.0], [0.5, 1.0]]
@@ -26,22 +26,27 @@ wrote them:
   heads   = [[], [2.8, 4.1]]            # []: a row that is not there
 
 Inputs:
-  x, context, W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O; or q, k and v; or scores or scaled, with v; or
-  weights, with v; or concat, with W_O
+  x, context, W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O; or q, k and v;
+  or scores or scaled, with v; or weights, with v; or concat, with W_O
 Settings:
-  title, source; heads, kv_heads; scale, or d_k for 1/√d_k; softcap; bias; alibi; sinks;
-  normalizer = "softmax" or "sigmoid"; mask = "causal" or [[0, -inf], [0, 0]];
-  align = "bottom-right" or "top-left"; window = [left, right]; lengths; keep or block = [[1, 0], [1, 1]]
+  title, source; heads, kv_heads; scale, or d_k for 1/√d_k; softcap; bias;
+  alibi; sinks; normalizer = "softmax" or "sigmoid";
+  mask = "causal" or [[0, -inf], [0, 0]]; align = "bottom-right" or "top-left";
+  window = [left, right]; lengths; keep or block = [[1, 0], [1, 1]]
 Claims:
-  the inputs, q, k, v, scores, scaled, capped, biased, masked, weights, heads, concat, out
+  the inputs, q, k, v, scores, scaled, capped, biased, masked, weights, heads,
+  concat, out
 Several heads:
-  [H][T][D] for q, k, v and heads, or the heads side by side, [T][H·D]; [H][Tq][Tk] from scores to weights
+  [H][T][D] for q, k, v and heads, or the heads side by side, [T][H·D];
+  [H][Tq][Tk] from scores to weights
 
-Each claimed number has a unit u, one of its last written digit: 0.01 for 0.50. It is
+Each claimed number has a unit u, one of its last written digit: 0.01 for 0.50.
+It is
   right    within u/2 of the exact value
   cut      less than u away, towards zero: digits were dropped
   near     within 2u: something before it had been rounded
-  follows  else, where it is what the claimed steps before it give, and those have the slip
+  follows  else, where it is what the claimed steps before it give, and those
+           have the slip
   wrong    else; with the exact value, and exit code 6
 docs/check-files.md has it all.
 

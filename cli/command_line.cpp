@@ -110,10 +110,10 @@ CommandError as_command_error(const std::exception& error) {
 
 constexpr const char* kFooter = R"(Environment:
   NO_COLOR                     not empty: no colour
-  FORCE_COLOR, CLICOLOR_FORCE  neither empty nor 0: colour, also into a file or pipe
+  FORCE_COLOR, CLICOLOR_FORCE  neither empty nor 0: colour, also into a file
   TERM=dumb                    no colour, and no line is drawn over
   COLUMNS                      the width of tables and help
-  LC_ALL, LC_CTYPE, LANG       the first that is set decides: UTF-8, or ASCII alone
+  LC_ALL, LC_CTYPE, LANG       the first that is set decides: UTF-8, or ASCII
 
 The answer is on standard output, everything else on standard error. With --json
 the answer is one JSON document, an error too. Nothing waits for standard input
@@ -199,6 +199,10 @@ int run_command(const std::vector<std::string>& arguments, const Streams& stream
 
 void warn(const Streams& streams, const std::string& message, const std::string& hint) {
   if (!streams.quiet) write_complaint(streams, "warning", Paint::yellow, {"warning", message, hint});
+}
+
+std::string there_are(int64_t count, const std::string& thing) {
+  return (count == 1 ? "there is " : "there are ") + std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
 }
 
 int run(const std::vector<std::string>& arguments, Streams streams) {

@@ -1,6 +1,7 @@
 // The command line as a function: arguments in, answer on streams.out, everything else on streams.err, exit code back.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <stdexcept>
 #include <string>
@@ -54,6 +55,9 @@ struct Streams {
 
 // "heed: warning: …" with its hint on streams.err; nothing with --quiet.
 void warn(const Streams& streams, const std::string& message, const std::string& hint = "");
+
+// "there is 1 head", "there are 3 heads", for messages.
+std::string there_are(int64_t count, const std::string& thing);
 
 // Runs `heed arguments…` (without the program's own name).
 int run(const std::vector<std::string>& arguments, Streams streams);

@@ -63,10 +63,12 @@ void offer(Completions& found, const std::string& typed, const std::string& word
   if (word.rfind(typed, 0) == 0) found.words.push_back({word, first_line(about)});
 }
 
-// The values of an option, each after `before` ("--isa=" or nothing).
+// The values of an option, each after `before` ("--isa=" or nothing) and after those of a list that are typed already.
 void offer_values(Completions& found, const CLI::Option& option, const std::string& typed,
                   const std::string& before = "") {
-  for (const std::string& value : values_of(option)) offer(found, before + typed, before + value, "");
+  const size_t comma = option.get_delimiter() == '\0' ? std::string::npos : typed.rfind(option.get_delimiter());
+  const std::string done = comma == std::string::npos ? before : before + typed.substr(0, comma + 1);
+  for (const std::string& value : values_of(option)) offer(found, before + typed, done + value, "");
   found.files = found.files || takes_file(option);
 }
 

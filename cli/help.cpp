@@ -13,7 +13,7 @@ namespace heed::cli {
 namespace {
 
 constexpr int kMostColumns = 110;  // longer lines are hard to read
-constexpr int kMostLabel = 30;     // a longer name has a line of its own
+constexpr int kMostLabel = 30;     // a longer name has a line of its own; also one of a third of the terminal
 constexpr size_t kMostValues = 44;
 constexpr const char* kEverywhere = "Common options";
 constexpr const char* kExitCodesTopic = "exit-codes";
@@ -79,12 +79,13 @@ std::string usage_of(const CLI::App& app) {
 }
 
 void write_section(const Section& each, const Terminal& terminal, std::ostream& out) {
+  const int width = std::min(terminal.width, kMostColumns);
+  const int most_label = std::min(kMostLabel, width / 3);
   int label_columns = 0;
   for (const auto& [label, text] : each.rows) {
-    if (columns_of(label) <= kMostLabel) label_columns = std::max(label_columns, columns_of(label));
+    if (columns_of(label) <= most_label) label_columns = std::max(label_columns, columns_of(label));
   }
   const int indent = 2 + label_columns + 2;
-  const int width = std::min(terminal.width, kMostColumns);
   out << "\n" << painted(terminal, Paint::bold, each.title + ":") << "\n";
   for (const auto& [label, text] : each.rows) {
     out << "  " << label;

@@ -59,7 +59,10 @@ std::vector<std::string> values_of(const CLI::Option& option) {
 std::string type_of(const CLI::Option& option) {
   if (is_flag(option)) return "";
   const std::string type = option.get_type_name();
-  std::string own = type.substr(0, type.find(':'));
+  // What a check adds has braces or spaces, "N:INT in [0 - 9]"; the colon of "A:B" is the type's own.
+  const size_t colon = type.find(':');
+  const bool checked = colon != std::string::npos && type.find_first_of("{ ", colon) != std::string::npos;
+  std::string own = checked ? type.substr(0, colon) : type;
   if (own == "INT" || own == "UINT") return "N";
   if (own == "FLOAT") return "X";
   return own;

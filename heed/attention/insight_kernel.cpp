@@ -99,7 +99,7 @@ struct TopKey {
 // What a panel's queries have seen so far.
 class RowSums {
  public:
-  static int64_t scratch_floats(int64_t top_k) { return kWidth * (5 + 2 * top_k) + 6 * kLanes; }
+  static int64_t scratch_floats(int64_t top_k) { return kWidth * (6 + 2 * top_k) + 7 * kLanes; }
 
   RowSums(int64_t top_k, float* scratch) : top_k_(top_k) {
     const auto take = [&scratch](int64_t floats) {
@@ -110,6 +110,7 @@ class RowSums {
     largest_ = take(kWidth);
     threshold_ = take(kWidth);
     piece_entropy_ = take(kWidth);
+    terms_ = take(kWidth);
     entropy_ = reinterpret_cast<double*>(take(2 * kWidth));
     top_ = reinterpret_cast<TopKey*>(take(2 * kWidth * top_k));
   }
@@ -117,6 +118,7 @@ class RowSums {
   void clear() {
     std::fill_n(largest_, kWidth, -kInfinity);
     std::fill_n(entropy_, kWidth, 0.0);
+    std::fill_n(terms_, kWidth, 0.0F);
     // Nothing is at most NaN, so every key is a candidate until there are K.
     std::fill_n(threshold_, kWidth, std::numeric_limits<float>::quiet_NaN());
     std::fill_n(found_, kWidth, int64_t{0});
@@ -139,12 +141,20 @@ class RowSums {
       const auto counts = hn::Ne(weight.value, hn::Zero(kFloats));
       const auto alone = hn::Eq(hn::LoadU(kFloats, largest_ + c * kLanes), hn::Set(kFloats, -kInfinity));
       const Vector none = hn::Sub(weight.value, weight.value);  // NaN for a sink of NaN
+      float* terms = terms_ + c * kLanes;
+      hn::StoreU(hn::Add(hn::LoadU(kFloats, terms), hn::IfThenElseZero(counts, hn::Set(kFloats, 1.0F))), kFloats,
+                 terms);
       subtract_from_entropy(hn::IfThenElse(alone, none, hn::IfThenElseZero(counts, term)), c);
     }
   }
 
   float largest(int64_t lane) const { return largest_[lane]; }
-  double entropy(int64_t lane) const { return entropy_[lane]; }
+
+  // A single term is that of weight 1: exactly 0, which its logarithm misses by an ulp of the score. NaN stays.
+  double entropy(int64_t lane) const {
+    const double bits = entropy_[lane];
+    return bits < 0.0 || (terms_[lane] == 1.0F && bits == bits) ? 0.0 : bits;
+  }
 
   // The lane's top keys, the first ones first.
   std::span<const TopKey> sort_top(int64_t lane) {
@@ -169,10 +179,13 @@ class RowSums {
   // -Σ w log2 w: no term is below 0, so nothing cancels. Where w is 0, so is the term.
   void add_entropy(const InsightPanel& panel, int c) {
     Vector sum = hn::Zero(kFloats);
+    Vector terms = hn::LoadU(kFloats, terms_ + c * kLanes);
     panel.for_each_weight(c, [&](int64_t, auto visible, const Weight& weight, const float*) HWY_ATTR {
       const auto counts = hn::AndNot(hn::Eq(weight.value, hn::Zero(kFloats)), visible);
+      terms = hn::Add(terms, hn::IfThenElseZero(counts, hn::Set(kFloats, 1.0F)));
       sum = hn::Add(sum, hn::IfThenElseZero(counts, hn::Mul(weight.value, weight.log2)));
     });
+    hn::StoreU(terms, kFloats, terms_ + c * kLanes);
     subtract_from_entropy(sum, c);
   }
 
@@ -212,6 +225,7 @@ class RowSums {
   float* largest_;        // [kWidth], in base 2
   float* threshold_;      // [kWidth]: the least of the top scores once there are K
   float* piece_entropy_;  // [kWidth]
+  float* terms_;          // [kWidth]: keys, and sinks, of weight other than 0
   double* entropy_;       // [kWidth], in bits
   TopKey* top_;           // [kWidth][K]
   int64_t found_[kWidth];
@@ -248,8 +262,7 @@ void write_rows(const InsightPanel& panel, RowSums& sums, const RowInsight& out,
     const int64_t row = place.row + lane;
     if (out.largest.data() != nullptr) out.largest(place.b, place.head, row) = sums.largest(lane) * kLn2;
     if (out.entropy.data() == nullptr) continue;
-    const double entropy = sums.entropy(lane) * 0.69314718055994530942;
-    out.entropy(place.b, place.head, row) = static_cast<float>(entropy < 0.0 ? 0.0 : entropy);  // NaN stays
+    out.entropy(place.b, place.head, row) = static_cast<float>(sums.entropy(lane) * 0.69314718055994530942);
   }
   if (out.top_keys.data() != nullptr || out.top_weights.data() != nullptr) write_top(panel, sums, out, place);
 }

@@ -31,7 +31,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
     // Names may come from a file: those too long to be near are not compared.
     if (name.size() >= word.size() + least) continue;
     const size_t distance = edit_distance(word, name);
-    if (distance >= least) continue;
+    if (distance >= least || distance >= std::max(word.size(), name.size())) continue;  // nothing in common
     least = distance;
     nearest = name;
   }

@@ -67,7 +67,11 @@ std::vector<TopKeys> top_keys_of(const AttendRun& run, const AttendRequest& requ
   const bool sigmoid = run.options.scores.normaliser == Normaliser::sigmoid;
   Tensor entropy({batch, heads, rows}), largest({batch, heads, rows}), weights({batch, heads, rows, k});
   std::vector<int64_t> keys(static_cast<size_t>(batch * heads * rows * k));
-  RowInsight insight{{}, largest.view<3>(), {keys.data(), {batch, heads, rows, k}}, weights.view<4>()};
+  RowInsight insight{{}, largest.view<3>(), {}, {}};
+  if (k > 0) {
+    insight.top_keys = {keys.data(), {batch, heads, rows, k}};
+    insight.top_weights = weights.view<4>();
+  }
   if (!sigmoid) insight.entropy = entropy.view<3>();
   attention_row_insight(run.inputs, run.options, run.states, 0, insight);
   std::vector<TopKeys> result;

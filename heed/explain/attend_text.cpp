@@ -88,8 +88,16 @@ class Renderer {
   void put_heading(int number, const std::string& formula, const std::string& shape) {
     std::string heading = number == shown_number_ ? " " : std::to_string(number);
     shown_number_ = number;
-    heading.append("  ").append(formula);
-    text_.append("\n").append(bold(heading, style_)).append("   ").append(shape).append("\n");
+    put_titled(heading.append("  ").append(formula), shape);
+  }
+
+  // A title and what stands behind it, or below it where the line is too narrow for both.
+  void put_titled(const std::string& title, const std::string& rest) {
+    const bool fits = rest.empty() || columns_of(title) + 3 + columns_of(rest) <= style_.width;
+    std::string lines = wrapped(std::string_view(title).substr(3), title.substr(0, 3), 3, style_);
+    lines.pop_back();
+    text_ += "\n" + bold(lines, style_) + (fits && !rest.empty() ? "   " + rest : "") + "\n";
+    if (!fits) put_wrapped(rest, "   ", 3);
   }
 
   // Steps 2 and 5 move heads about and have no numbers of their own.
@@ -111,11 +119,28 @@ class Renderer {
     const StepText about = step_text(given_, step.name);
     put_moves_before(about.number);
     put_heading(about.number, about.formula, shape_text(step));
-    put_matrices(step);
+    const bool projected = about.number == 1 && given_.layer.given();
+    if (projected && step.values.shape()[2] > kMostMatrices) {
+      text_ += "  the heads side by side\n";
+      put_matrices(side_by_side(step));
+    } else {
+      put_matrices(step);
+    }
     if (about.number == 0 && request_.steps.empty()) {
       const bool last = step.name == "context" || given_.is_self();
       if (last) put_parameters();
     }
+  }
+
+  // [B, T, H, D] → [B, T, H·D]: as the projection gives it, before step 2 takes the heads apart.
+  static Recording side_by_side(const Recording& step) {
+    const auto merged = [](const std::vector<int64_t>& s) { return std::vector<int64_t>{s[0], s[1], s[2] * s[3]}; };
+    Recording made{step.name, {step.dims[0], step.dims[1], step.dims[2] + "·" + step.dims[3]}, {}, {}, {}};
+    made.whole = merged(step.whole);
+    made.first = {step.first[0], step.first[1], step.first[2] * step.whole[3]};
+    made.values = Tensor(merged(step.values.shape()));
+    std::copy(step.values.values().begin(), step.values.values().end(), made.values.values().begin());
+    return made;
   }
 
   void put_parameters() {
@@ -127,12 +152,14 @@ class Renderer {
     for (const auto& [name, weight] : weights) {
       if (weight->count() == 0) continue;
       const View<const float, 2> turned = weight->view<2>().transposed();
-      text_ += "\n   " + bold(name, style_) + "   [inputs, outputs] = " + to_text(turned.shape()) + "\n";
-      text_ += matrix_text({turned}, style_);
+      put_titled(std::string("   ") + name, "[inputs, outputs] = " + to_text(turned.shape()));
+      MatrixText matrix{turned};
+      matrix.corner_rows = 2;
+      text_ += matrix_text(matrix, style_);
     }
     for (const auto& [name, bias] : biases) {
       if (bias->count() == 0) continue;
-      text_ += "\n   " + bold(name, style_) + "   " + to_text(bias->shape()) + "\n";
+      put_titled(std::string("   ") + name, to_text(bias->shape()));
       text_ += matrix_text({View<const float, 2>(bias->values().data(), {1, bias->count()})}, style_);
     }
   }
@@ -150,7 +177,7 @@ class Renderer {
     const int64_t count = batch * heads;
     for (int64_t n = 0; n < count; ++n) {
       if (count > kMostMatrices && n == 1) {
-        text_ += "    " + left_out(style_) + " " + std::to_string(count - 2) + " more\n";
+        text_ += "  " + left_out(style_) + " " + std::to_string(count - 2) + " more\n";
         n = count - 1;
       }
       const int64_t b = n / heads, h = n % heads;
@@ -187,7 +214,7 @@ class Renderer {
   }
 
   void put_comparison(const Comparison& each) {
-    text_ += "\n   " + bold(each.title, style_) + (each.right ? "" : "   (not attention)") + "\n";
+    put_titled("   " + each.title, each.right ? "" : "(not attention)");
     put_wrapped(each.formula, "    ", 4);
     MatrixText matrix{each.values.view<2>()};
     const bool tokens = static_cast<int64_t>(given_.query_tokens.size()) == each.values.shape()[0];
@@ -200,11 +227,10 @@ class Renderer {
 
   void put_gradients() {
     if (!request_.gradients) return;
-    text_ += "\n" + bold("gradients", style_);
-    text_ += request_.d_out == nullptr ? "   of the sum of the result: d_out is 1 everywhere\n"
-                                       : "   of the sum of d_out times the result\n";
+    put_titled("gradients", request_.d_out == nullptr ? "of the sum of the result: d_out is 1 everywhere"
+                                                      : "of the sum of d_out times the result");
     for (const Gradient& each : all_.gradients) {
-      text_ += "\n   " + bold(each.recording.name, style_) + "   " + shape_text(each.recording) + "\n";
+      put_titled("   " + each.recording.name, shape_text(each.recording));
       if (each.recording.dims.size() == 2) {
         text_ += matrix_text({each.recording.values.view<2>()}, style_);
       } else {
@@ -215,7 +241,8 @@ class Renderer {
         const std::string of = each.checked == count
                                    ? counted(count, "entry", "entries")
                                    : std::to_string(each.checked) + " of " + std::to_string(count) + " entries";
-        text_ += "    finite differences in double: within " + small(*each.finite_difference_error) + ", " + of + "\n";
+        put_wrapped("finite differences in double: within " + small(*each.finite_difference_error) + ", " + of, "    ",
+                    6);
       } else {
         text_ += "    finite differences in double: not taken\n";
       }
@@ -224,7 +251,7 @@ class Renderer {
 
   void put_top_keys() {
     if (request_.top_k == 0) return;
-    text_ += "\n   " + bold("top keys", style_) + "   each row's keys of the largest weights\n";
+    put_titled("   top keys", "each row's keys of the largest weights");
     for (const TopKeys& row : all_.top_keys) {
       std::vector<std::string> where;
       if (all_.sizes.batch > 1) where.push_back("item " + std::to_string(row.b));
@@ -232,12 +259,12 @@ class Renderer {
       where.push_back(label(given_.query_tokens, row.row, "row "));
       std::vector<std::string> keys;
       for (size_t n = 0; n < row.keys.size(); ++n) {
-        keys.push_back(label(given_.key_tokens, row.keys[n], "") + " " + number_text(row.weights[n], style_));
+        keys.push_back(label(given_.key_tokens, row.keys[n], "key ") + " " + number_text(row.weights[n], style_));
       }
       if (keys.empty()) keys.emplace_back("no visible key");
       std::string about = row.entropy ? "entropy " + number_text(*row.entropy, style_) + ", " : "";
       about.append("largest score ").append(number_text(row.largest, style_));
-      put_wrapped(joined(where, ", ") + ":  " + joined(keys, ",  ") + "   (" + about + ")", "    ", 6);
+      put_wrapped(joined(where, ", ") + ": " + joined(keys, ", ") + " (" + about + ")", "    ", 6);
     }
   }
 

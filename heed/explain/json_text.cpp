@@ -14,6 +14,15 @@ void put_number(std::string& text, Number number) {
   text.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
 }
 
+template <class Number>
+void put_finite(std::string& text, Number number) {
+  if (std::isfinite(number)) {
+    put_number(text, number);
+  } else {
+    text += "null";
+  }
+}
+
 // put(value) for each, in arrays in arrays.
 template <class Put>
 void put_nested(JsonText& to, std::span<const float> values, std::span<const int64_t> shape, const Put& put) {
@@ -84,21 +93,13 @@ JsonText& JsonText::value(int64_t number) {
 
 JsonText& JsonText::value(float number) {
   separate();
-  if (!std::isfinite(number)) {
-    text_ += "null";
-  } else {
-    put_number(text_, number);
-  }
+  put_finite(text_, number);
   return *this;
 }
 
 JsonText& JsonText::value(double number) {
   separate();
-  if (!std::isfinite(number)) {
-    text_ += "null";
-  } else {
-    put_number(text_, number);
-  }
+  put_finite(text_, number);
   return *this;
 }
 

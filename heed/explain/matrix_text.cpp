@@ -5,9 +5,8 @@
 namespace heed::explain {
 namespace {
 
-constexpr int64_t kMostRows = 8;  // more are shown by the first few and the last
-constexpr int64_t kCornerRows = 4;
-constexpr int kMostLabel = 14;  // columns of a label
+constexpr int64_t kMostRows = 8;  // more are shown by their corners
+constexpr int kMostLabel = 14;    // columns of a label
 constexpr int kIndent = 4;
 constexpr int kGap = 2;
 constexpr int64_t kGapIndex = -1;  // stands for what is left out
@@ -35,7 +34,7 @@ std::string padded_right(const std::string& text, int columns) {
 class Layout {
  public:
   Layout(const MatrixText& matrix, const TextStyle& style) : matrix_(matrix), style_(style) {
-    rows_ = corners(matrix.values.size(0), matrix.values.size(0) <= kMostRows, kCornerRows);
+    rows_ = corners(matrix.values.size(0), matrix.values.size(0) <= kMostRows, matrix.corner_rows);
     for (const int64_t i : rows_) label_width_ = std::max(label_width_, columns_of(row_label(i)));
     const int64_t columns = matrix.values.size(1);
     for (const int64_t i : rows_) {
@@ -46,9 +45,8 @@ class Layout {
       cell_width_ = std::max(cell_width_, columns_of(column_label(j)));
     }
     const int64_t room = style.width - kIndent - label_width_ - (matrix.sums ? kGap + 1 + cell_width_ : 0);
-    const int64_t fit = room / (cell_width_ + kGap);
-    // The gap takes a column of its own.
-    columns_ = corners(columns, columns <= std::max<int64_t>(fit, 2), std::max<int64_t>(2, fit - 1));
+    const auto fit = [&](int64_t place) { return std::max<int64_t>(place / (cell_width_ + kGap), 1); };
+    columns_ = corners(columns, columns <= fit(room), fit(room - kGap - columns_of(left_out(style))));
     headed_ = headed;
   }
 
@@ -75,9 +73,12 @@ class Layout {
     return number_text(matrix_.values(i, j), style_);
   }
 
+  // The mark of what is left out needs no more than its own place.
+  int width_of(int64_t j) const { return j == kGapIndex ? columns_of(left_out(style_)) : cell_width_; }
+
   std::string head() const {
     std::string line(static_cast<size_t>(kIndent + label_width_), ' ');
-    for (const int64_t j : columns_) line += std::string(kGap, ' ') + padded_left(column_label(j), cell_width_);
+    for (const int64_t j : columns_) line += std::string(kGap, ' ') + padded_left(column_label(j), width_of(j));
     if (matrix_.sums) line += std::string(kGap + 1, ' ') + padded_left("sum", cell_width_);
     return faint(line, style_) + "\n";
   }
@@ -87,7 +88,7 @@ class Layout {
     line += padded_right(row_label(i), label_width_);
     for (const int64_t j : columns_) {
       const bool hidden = i >= 0 && j >= 0 && matrix_.visible.data() != nullptr && matrix_.visible(i, j) == 0.0F;
-      const std::string text = padded_left(cell(i, j), cell_width_);
+      const std::string text = padded_left(cell(i, j), width_of(j));
       line += std::string(kGap, ' ') + (hidden ? faint(text, style_) : text);
     }
     if (matrix_.sums && i != kGapIndex) {

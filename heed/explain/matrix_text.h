@@ -17,6 +17,7 @@ struct MatrixText {
   bool number_columns = false;
   bool sums = false;               // a column with the sum of each row
   View<const float, 2> visible{};  // 0 where a key is hidden; null: nothing is
+  int64_t corner_rows = 4;         // that are shown where there are more than 8: the first ones and the last
 };
 
 // Lines that end with '\n'.

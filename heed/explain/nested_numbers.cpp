@@ -76,9 +76,9 @@ class NumberReader {
     if (size != expected) {
       const bool row = level + 1 == depth();
       value_.refuse(value,
-                    place() + "has " + std::to_string(size) + (row ? " numbers" : " rows") + ", the one before it " +
-                        std::to_string(expected),
-                    rules_.left_out ? "leave a number out with \"?\", a whole row with []" : "");
+                    place() + "has " + std::to_string(size) + (row ? " number" : " row") + (size == 1 ? "" : "s") +
+                        ", the one before it " + std::to_string(expected),
+                    rules_.left_out ? "leave a number out with \"?\", a whole row with []" : "rows are equally long");
     }
     for (int64_t n = 0; n < size; ++n) {
       at_.push_back(n);

@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -69,7 +72,34 @@ void check_file_name(const std::string& path) {
     throw FileError(path, {.what = "the path of the file contains a zero byte"});
 }
 
+// The names of temporary files that are there now, for the handler of a signal, which may come at any moment and on any
+// thread: what takes a name out of its place owns it. Names beyond these places are not noted.
+std::array<std::atomic<char*>, 16> noted_names{};
+static_assert(std::atomic<char*>::is_always_lock_free);
+
+// The place of the name, or noted_names.size() and more.
+size_t note(const std::string& name) {
+  char* copy = ::strdup(name.c_str());
+  size_t place = 0;
+  for (char* none = nullptr; place < noted_names.size(); ++place, none = nullptr) {
+    if (noted_names[place].compare_exchange_strong(none, copy)) return place;
+  }
+  ::free(copy);
+  return place;
+}
+
+void forget(size_t place) {
+  if (place < noted_names.size()) ::free(noted_names[place].exchange(nullptr));
+}
+
 }  // namespace
+
+void remove_temporaries() {
+  for (std::atomic<char*>& each : noted_names) {
+    // Not freed: a handler must not, and the program ends.
+    if (const char* name = each.exchange(nullptr)) ::unlink(name);
+  }
+}
 
 Descriptor::~Descriptor() {
   if (number_ >= 0) ::close(number_);
@@ -143,13 +173,16 @@ void OutputFile::open_temporary() {
   int error = EEXIST;
   for (int i = 0; i < kTries && error == EEXIST; ++i) {
     temporary_ = target_ + "." + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
+    noted_ = note(temporary_);
     descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (descriptor_.number() >= 0) return;
     error = errno;
+    forget(noted_);
   }
   temporary_.clear();
   const std::string directory = directory_of(target_);
-  if (error == ENOENT) {
+  std::error_code ignored;
+  if (error == ENOENT && !fs::is_directory(directory, ignored)) {
     throw FileError(path_, {.what = "cannot write the file: there is no directory " + in_quotes(directory),
                             .hint = "mkdir -p " + directory});
   }
@@ -159,7 +192,9 @@ void OutputFile::open_temporary() {
 }
 
 OutputFile::~OutputFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  ::unlink(temporary_.c_str());
+  forget(noted_);
 }
 
 void OutputFile::write(const void* data, size_t count) {
@@ -185,6 +220,7 @@ void OutputFile::commit() {
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
     throw FileError(path_, {.what = "cannot write the file: " + system_text(errno)});
   }
+  forget(noted_);
   temporary_.clear();
 }
 

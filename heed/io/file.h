@@ -59,7 +59,7 @@ class InputFile {
 };
 
 // A file that appears under its path only when commit() is called: until then it is a temporary file in the same
-// directory, which is removed when this is destroyed.
+// directory, which is removed when this is destroyed, or by remove_temporaries().
 class OutputFile {
  public:
   explicit OutputFile(std::string path);
@@ -72,13 +72,20 @@ class OutputFile {
   void commit();
 
  private:
+  static constexpr size_t kNotNoted = static_cast<size_t>(-1);
+
   void open_temporary();
   void write(const void* data, size_t count);
 
-  std::string path_;       // as it was given, for messages
-  std::string target_;     // what is replaced: path_ with symbolic links followed
-  std::string temporary_;  // empty when the target is written to as it is
+  std::string path_;          // as it was given, for messages
+  std::string target_;        // what is replaced: path_ with symbolic links followed
+  std::string temporary_;     // empty when the target is written to as it is
+  size_t noted_ = kNotNoted;  // where remove_temporaries() finds its name
   Descriptor descriptor_;
 };
+
+// Removes the temporary files of all OutputFiles, which can no longer be committed. For programs that are about to end:
+// it may be called in the handler of a signal.
+void remove_temporaries();
 
 }  // namespace heed::io

@@ -57,6 +57,20 @@ std::string element_text(const StoredArray& stored, int64_t number) {
                                 .hint = "numbers are computed in f32; convert or scale the array before saving it"});
 }
 
+// Work is done for each row, whether or not it has elements: a few bytes must not ask for a year of it.
+void check_empty(const InputFile& file, const StoredArray& stored) {
+  constexpr int64_t kMost = 65536;
+  if (std::find(stored.shape.begin(), stored.shape.end(), 0) == stored.shape.end()) return;
+  int64_t others = 1;  // byte_count has seen that they do not overflow
+  for (const int64_t size : stored.shape) others *= std::max<int64_t>(size, 1);
+  if (others <= kMost) return;
+  throw FileError(file.path(), {.what = "an array of shape " + to_text(stored.shape) +
+                                        " has no elements, and its other sizes make " + std::to_string(others) +
+                                        "; at most " + std::to_string(kMost) + " are taken",
+                                .where = stored.where,
+                                .hint = "is a size of 0 meant? save the array with the sizes that it needs"});
+}
+
 int64_t count_nonfinite(std::span<const float> values) {
   return std::count_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
 }
@@ -80,6 +94,7 @@ std::optional<int64_t> byte_count(const Dtype& dtype, const std::vector<int64_t>
 
 Array read_stored(const InputFile& file, const StoredArray& stored) {
   constexpr int64_t kPiece = 1 << 15;  // elements; small enough to stay in cache from file to tensor
+  check_empty(file, stored);
   const auto element_bytes = static_cast<int64_t>(stored.dtype->bits / 8);
   Array result{Tensor(stored.shape), std::string(stored.dtype->name)};
   const std::span<float> values = result.values.values();

@@ -27,7 +27,8 @@ struct StoredArray {
 // not end on a byte. Sizes are ≥ 0.
 std::optional<int64_t> byte_count(const Dtype& dtype, const std::vector<int64_t>& shape);
 
-// Reads and converts it, a piece at a time. The caller has checked that the file has all of its bytes.
+// Reads and converts it, a piece at a time. The caller has checked that the file has all of its bytes. Refuses arrays
+// without elements whose other sizes are great.
 Array read_stored(const InputFile& file, const StoredArray& stored);
 
 // Refuses tensors that files have no shape for: those that were never given one, and more than 64 dimensions.

@@ -118,6 +118,29 @@ class Converter {
   }
 };
 
+bool gives_up(std::string_view text) {
+  try {
+    static_cast<void>(toml::parse(text));
+  } catch (const toml::parse_error&) {
+  } catch (const ParserGaveUp&) {
+    return true;
+  }
+  return false;
+}
+
+// The line at which the parser gives up. It reads from front to back, so it does the same where the lines behind are
+// missing: the fewest lines that it gives up on end with that line.
+int line_of_giving_up(std::string_view text) {
+  std::vector<size_t> ends;  // of each line
+  for (size_t end = 0; end < text.size(); ++end) {
+    end = std::min(text.find('\n', end), text.size());
+    ends.push_back(end);
+  }
+  const auto first =
+      std::partition_point(ends.begin(), ends.end(), [&](size_t end) { return !gives_up(text.substr(0, end)); });
+  return static_cast<int>(first - ends.begin()) + 1;
+}
+
 // The parser's complaint. It may quote the file at any length: one line is enough.
 FileProblem problem_of(const toml::parse_error& error) {
   constexpr size_t kMostText = 200;
@@ -168,7 +191,8 @@ TomlValue parse_toml(const std::string& text, const std::string& path) {
   } catch (const toml::parse_error& error) {
     throw FileError(path, problem_of(error));
   } catch (const ParserGaveUp&) {
-    throw FileError(path, {"not TOML", "", "names of tables stand in brackets, [claimed], texts in quotes", 0});
+    throw FileError(path, {"not TOML", "", "names of tables stand in brackets, [claimed], texts in quotes",
+                           line_of_giving_up(ascii)});
   }
 }
 

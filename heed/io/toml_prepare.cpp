@@ -74,9 +74,11 @@ class Preparer {
   void put_inside(char quote) {
     if (quote == '"' && text_[at_] == '\\') {
       put();
-      if (at_ < text_.size() && is_ascii()) return put();
+      if (at_ >= text_.size()) return;
+      if (is_ascii()) return put();
+      take_character();
+      refuse("not TOML: a backslash before a character that is not ASCII", "a backslash itself is written \\\\");
     }
-    if (at_ >= text_.size()) return;
     if (is_ascii()) return put();
     if (quote == '\'') refuse("a character that is not ASCII between single quotes", "write \"…\" instead of '…'");
     put_escape(take_character());

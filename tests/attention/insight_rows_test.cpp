@@ -143,6 +143,16 @@ TEST(RowInsight, a_row_that_sees_no_key_has_entropy_0_and_no_top_key) {
   });
 }
 
+TEST(RowInsight, a_row_that_sees_a_single_key_has_entropy_exactly_0) {
+  on_every_isa([] {
+    AttentionCase c({2, 200, 200, 2, 1, 16, 2}, Layout::bthd, 15);
+    c.options.mask = Mask::window(0, 0);
+    c.forward();
+    const RowResults got(c, 0, 200, 1);
+    for (const float entropy : got.entropy) ASSERT_EQ(entropy, 0.0F);
+  });
+}
+
 TEST(RowInsight, a_row_that_sees_NaN_is_NaN_and_no_other) {
   on_every_isa([] {
     AttentionCase c({1, 60, 60, 1, 1, 4, 2}, Layout::bthd, 14);

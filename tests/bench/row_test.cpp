@@ -106,5 +106,27 @@ TEST(TextReport, ShowsSharesInPercentAndHowManyWereRepeated) {
   EXPECT_NE(text.find("1.250 × OpenBLAS  75.0 % of a plain read"), std::string::npos) << text;
 }
 
+// Counts how often what was written is passed on.
+class FlushedText : public std::stringbuf {
+ public:
+  int flushes = 0;
+
+ private:
+  int sync() override {
+    ++flushes;
+    return 0;
+  }
+};
+
+// The first row may take seconds: until then the head says that something is going on.
+TEST(TextReport, TheHeadAndEachRowAreThereAtOnce) {
+  FlushedText text;
+  std::ostream out(&text);
+  TextReport report(out);
+  EXPECT_EQ(text.flushes, 1);
+  report.add(attention_row());
+  EXPECT_EQ(text.flushes, 2);
+}
+
 }  // namespace
 }  // namespace heed::bench

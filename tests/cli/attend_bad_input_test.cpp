@@ -48,7 +48,8 @@ TEST(AttendBadInput, RowsHeadsAndDigits) {
   for (const char* rows : {"0:9", "2:1", "-1:1", "a:b", "1:1", "2"}) {
     expect_refusal({"attend", "--example", "cats", "--rows", rows}, kUsage, {"--rows is '", "within 0:2"});
   }
-  expect_refusal({"attend", "--example", "cats", "--head", "1"}, kUsage, {"--head is 1, but there are 1 head"});
+  expect_refusal({"attend", "--example", "cats", "--head", "1"}, kUsage,
+                 {"--head is 1, but there is 1 head", "leave it out"});
   expect_refusal({"attend", "--example", "cats", "--digits", "10"}, kUsage, {"--digits"});
   expect_refusal({"attend", "--example", "cats", "--top-k", "0"}, kUsage, {"--top-k"});
 }
@@ -104,6 +105,10 @@ TEST(AttendBadInput, WeightsThatDoNotFit) {
   expect_refusal(run(x, "3"), kBadData, {"in_proj_bias has 7 values for 36 outputs"});
   io::write_safetensors(weights, {{"in_proj_weight", &in}, {"out_proj.weight", &other}});
   expect_refusal(run(x, "3"), kBadData, {"out_proj.weight has shape [5, 5]", "width 12"});
+  io::write_safetensors(weights, {{"in_proj_weight", &in}, {"q_proj_weight", &in}});
+  expect_refusal(run(x, "3"), kBadData, {"both in_proj_weight and q_proj_weight", "w.safetensors"});
+  io::write_safetensors(weights, {{"in_proj_weight", &in}, {"bias_k", &bias}, {"bias_v", &bias}});
+  expect_refusal(run(x, "3"), kBadData, {"bias_k and bias_v", "add_bias_kv"});
   io::write_safetensors(weights, {{"something", &in}});
   expect_refusal(run(x, "3"), kBadData, {"neither in_proj_weight nor", "it has something"});
   expect_refusal({"attend", "--x", x, "--weights", files.file("w.bin", "xx"), "--heads", "3"}, kBadData, {"w.bin"});
@@ -118,6 +123,8 @@ TEST(AttendBadInput, MasksThatContradictOrDoNotFit) {
   expect_refusal(qkv + Words{"--keep", small}, kBadData,
                  {"--keep has shape [2, 2], but there are 2 queries and 3 keys", "small.npy"});
   expect_refusal(qkv + Words{"--block", half}, kBadData, {"a mask holds 0 and 1", "--bias"});
+  const std::string tenth = files.npy("tenth.npy", tensor_of({2, 3}, {0, 1, 0.1F, 0, 0, 0}));
+  expect_refusal(qkv + Words{"--keep", tenth}, kBadData, {"--keep holds 0.1; a mask", "tenth.npy"});
   expect_refusal(qkv + Words{"--bias", small}, kBadData, {"the bias has shape [2, 2]"});
   expect_refusal(qkv + Words{"--causal"}, kUsage, {"2 queries stand among 3 keys", "--align bottom-right"});
   expect_refusal(qkv + Words{"--window", "1,1"}, kUsage, {"--align bottom-right"});
@@ -126,7 +133,7 @@ TEST(AttendBadInput, MasksThatContradictOrDoNotFit) {
   for (const char* window : {"3", "a,b", "-1,2", "1,2,3", ",", "1.5,2"}) {
     expect_refusal(qkv + Words{"--align", "top-left", std::string("--window=") + window}, kUsage, {"give L,R"});
   }
-  expect_refusal(qkv + Words{"--lengths", "1,2"}, kUsage, {"--lengths has 2 numbers, but there are 1 item"});
+  expect_refusal(qkv + Words{"--lengths", "1,2"}, kUsage, {"--lengths has 2 numbers, but there is 1 item"});
   expect_refusal(qkv + Words{"--lengths", "4"}, kUsage, {"--lengths has 4, but there are 3 keys"});
 }
 
@@ -135,8 +142,8 @@ TEST(AttendBadInput, OptionsThatContradictOrAreNoNumbers) {
   const Words qkv = files.qkv({2, 4}, {2, 4}, {2, 4});
   const std::string sink = files.npy("sink.npy", drawn({1}, 5)), two = files.npy("two.npy", drawn({2}, 5));
   expect_refusal(qkv + Words{"--sink", sink, "--normalizer", "sigmoid"}, kUsage, {"leave one of them out"});
-  expect_refusal(qkv + Words{"--sink", two}, kBadData, {"the sinks have shape [2], but there are 1 head"});
-  expect_refusal(qkv + Words{"--softcap", "0"}, kUsage, {"--softcap is 0"});
+  expect_refusal(qkv + Words{"--sink", two}, kBadData, {"the sinks have shape [2], but there is 1 head"});
+  expect_refusal(qkv + Words{"--softcap", "0"}, kUsage, {"--softcap is 0\n"});
   expect_refusal(qkv + Words{"--scale", "nan"}, kUsage, {"--scale is not finite"});
   expect_refusal(qkv + Words{"--scale", "x"}, kUsage, {"--scale"});
   expect_refusal(qkv + Words{"--no-out"}, kUsage, {"--no-out"});
@@ -153,6 +160,9 @@ TEST(AttendBadInput, PathsThatCannotBeWrittenLeaveNothing) {
     EXPECT_EQ(result.out, "") << flag;
     EXPECT_NE(result.err.find("y.npy"), std::string::npos) << result.err;
   }
+  const std::string one = files.file("one");
+  expect_refusal({"attend", "--example", "cats", "--html", one, "--out", one}, kUsage,
+                 {"--out and --html name the same file", one});
   EXPECT_TRUE(files.names().empty());
 }
 

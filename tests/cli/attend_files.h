@@ -11,6 +11,7 @@
 #include "heed/io/npy.h"
 #include "heed/io/safetensors.h"
 #include "tests/cli/in_process.h"
+#include "tests/cli/json_schema.h"
 #include "tests/support/temporary_directory.h"
 
 namespace heed::cli {
@@ -49,10 +50,11 @@ inline std::vector<std::string> operator+(std::vector<std::string> a, const std:
   return a;
 }
 
-// The document of a run that must succeed.
+// The document of a run that must succeed; it obeys its schema.
 inline Json json_of(const std::vector<std::string>& arguments) {
   const Result result = heed(arguments + std::vector<std::string>{"--json"});
   EXPECT_EQ(result.exit, kOk) << result.err;
+  EXPECT_EQ(answer_mistake(nlohmann::json::parse(result.out)), "") << result.out.substr(0, 1000);
   return Json::parse(result.out);
 }
 

@@ -13,6 +13,7 @@
 #include "heed/explain/examples.h"
 #include "heed/explain/text_style.h"
 #include "tests/cli/in_process.h"
+#include "tests/cli/json_schema.h"
 #include "tests/support/golden.h"
 #include "tests/support/temporary_directory.h"
 
@@ -120,6 +121,7 @@ TEST(AttendGolden, JsonOfEveryExample) {
     EXPECT_EQ(result.exit, kOk);
     EXPECT_EQ(result.out.rfind("{\"schema\":\"heed/attend@1\",", 0), 0U);
     Json document = Json::parse(result.out);
+    EXPECT_EQ(answer_mistake(document), "");
     reduce(document);
     expect_same_json(document, Json::parse(golden(name + ".json", document.dump(1) + "\n")), name);
   }

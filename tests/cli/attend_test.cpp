@@ -1,10 +1,12 @@
 // `heed attend` on a user's own tensors.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "heed/attention/attention.h"
+#include "heed/explain/examples.h"
 #include "tests/cli/attend_files.h"
 
 namespace heed::cli {
@@ -108,6 +110,16 @@ TEST(Attend, TopKeysAreThoseOfTheLargestWeights) {
   }
 }
 
+// json_of looks at the schema, here and everywhere.
+TEST(Attend, EveryExampleHasGradientsAndTopKeys) {
+  for (const auto& [name, about] : explain::example_names()) {
+    SCOPED_TRACE(name);
+    const Json document = json_of({"attend", "--example", name, "--grad", "--top-k", "2"});
+    EXPECT_FALSE(document["gradients"].empty());
+    EXPECT_EQ(document["top_keys"].size(), document["checks"]["rows_shown"]);
+  }
+}
+
 TEST(Attend, TopKeysOfSigmoidHaveNoEntropy) {
   const Json document = json_of({"attend", "--example", "sigmoid", "--top-k", "1"});
   EXPECT_FALSE(document["top_keys"][0].contains("entropy"));
@@ -142,6 +154,28 @@ TEST(Attend, ARowWithoutAKeyIsSaidAndIsZero) {
   EXPECT_EQ(document["checks"]["rows_without_key"], 1);
   EXPECT_EQ(step_of(document, "weights")["data"][0][0][1], Json({0, 0}));
   EXPECT_EQ(step_of(document, "heads")["data"][0][1][0], Json({0, 0, 0, 0}));
+}
+
+TEST(Attend, NoQueriesOrNoKeysAreNoError) {
+  const Files files;
+  const std::string out = files.file("out.npy"), page = files.file("page.html");
+  const Words everything{"--top-k", "2", "--grad", "--out", out};
+  for (const auto& [t_q, t_k] : {std::array<int64_t, 2>{0, 3}, {3, 0}, {0, 0}}) {
+    SCOPED_TRACE(std::to_string(t_q) + " queries, " + std::to_string(t_k) + " keys");
+    const Words flags = files.qkv({2, t_q, 4}, {2, t_k, 4}, {2, t_k, 5}) + everything;
+    const Json document = json_of(flags);
+    EXPECT_EQ(step_of(document, "weights")["shape"], Json({1, 2, t_q, t_k}));
+    ASSERT_EQ(document["top_keys"].size(), static_cast<size_t>(2 * t_q)) << "a row for each query of each head";
+    for (const Json& row : document["top_keys"]) EXPECT_EQ(row["keys"], Json::array());
+    const Tensor read = io::read_npy(out).values;
+    EXPECT_EQ(read.shape(), (std::vector<int64_t>{2, t_q, 5}));
+    for (const float each : read.values()) EXPECT_EQ(each, 0.0F);
+    const Result text = heed(flags);
+    EXPECT_EQ(text.exit, kOk) << text.err;
+    EXPECT_EQ(text.out.find("no visible key") != std::string::npos, t_q > 0) << text.out;
+    EXPECT_EQ(text.err.find("PyTorch"), std::string::npos) << "it gives 0 too where there are no keys at all";
+    EXPECT_EQ(heed(flags + Words{"--html", page}).exit, kOk);
+  }
 }
 
 TEST(Attend, WhatIsNotFiniteIsSaidAndShown) {
@@ -252,6 +286,14 @@ TEST(Attend, ListsTheExamples) {
   const Result result = heed({"attend", "--list"});
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 12);
   EXPECT_NE(result.out.find("\ncats         encoder-decoder"), std::string::npos);
+  const Json document = json_of({"attend", "--list"});
+  EXPECT_EQ(document.begin().key(), "schema");
+  EXPECT_EQ(document["schema"], "heed/attend-list@1");
+  ASSERT_EQ(document["examples"].size(), 12U);
+  for (const Json& each : document["examples"]) {
+    EXPECT_NE(result.out.find(each["about"].get<std::string>() + "\n"), std::string::npos);
+    EXPECT_EQ(json_of({"attend", "--example", each["name"], "--step", "weights"})["example"], each["name"]);
+  }
 }
 
 TEST(Attend, DigitsAndWidthShapeTheText) {
@@ -261,6 +303,28 @@ TEST(Attend, DigitsAndWidthShapeTheText) {
   std::istringstream lines(heed({"attend", "--example", "eight-heads", "--step", "q,out"}, narrow).out);
   for (std::string line; std::getline(lines, line);) {
     EXPECT_LE(std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; }), 62) << line;
+  }
+}
+
+TEST(Attend, ALayerOfARealSizeFitsOnAFewScreens) {
+  Surroundings usual;
+  usual.terminal.width = 80;
+  const std::string text = heed({"attend", "--example", "eight-heads"}, usual).out;
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 150);
+  EXPECT_NE(text.find("[1, 4, 8, 128]\n  the heads side by side\n    I          -0.2827"), std::string::npos) << text;
+}
+
+TEST(Attend, NarrowTerminalsAreKeptWithinAndNothingTrails) {
+  for (const int width : {40, 80}) {
+    Surroundings narrow;
+    narrow.terminal.width = width;
+    for (const auto& [name, about] : explain::example_names()) {
+      std::istringstream lines(heed({"attend", "--example", name, "--top-k", "2", "--grad"}, narrow).out);
+      for (std::string line; std::getline(lines, line);) {
+        EXPECT_LE(columns_of(line), width) << name << ": " << line;
+        EXPECT_FALSE(line.ends_with(' ')) << name << ": '" << line << "'";
+      }
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "heed/simd/isa.h"
 #include "tests/cli/in_process.h"
+#include "tests/cli/json_schema.h"
 
 namespace heed::cli {
 namespace {
@@ -70,6 +71,7 @@ TEST(BenchCommand, ListsWhatIsSelected) {
   EXPECT_EQ(heed({"bench", "attention", "--list", "--case", "window"}).out, "window  forward-d64-t8192-window512\n");
   EXPECT_EQ(heed({"bench", "attention", "--list", "--quick"}).out.find("t8192"), std::string::npos);
   EXPECT_EQ(heed({"bench", "attention", "--list", "--case", "windows"}).exit, kUsage);
+  EXPECT_EQ(answer_mistake(Json::parse(heed({"bench", "attention", "--list", "--json"}).out)), "");
 }
 
 TEST(BenchCommand, UnderscoresInFlagsAreDashes) {
@@ -84,6 +86,7 @@ TEST(BenchCommand, JsonIsOneDocumentWithTheRowsAskedFor) {
   EXPECT_EQ(result.err, "");
   const Json document = Json::parse(result.out);
   EXPECT_EQ(document["schema"], "heed/bench@1");
+  EXPECT_EQ(answer_mistake(document), "");
   ASSERT_EQ(document["rows"].size(), 2U);
   EXPECT_EQ(document["rows"][0]["name"], "forward-d64-t128-dense");
   const Json& row = document["rows"][1];
@@ -104,6 +107,7 @@ TEST(BenchCommand, JsonIsOneDocumentWithTheRowsAskedFor) {
 TEST(BenchCommand, MatmulRowsHaveTheirSizes) {
   const Result result = heed({"bench", "matmul", "--json", "--repetitions", "1", "--case", "matmul-64x64x64-packed"});
   EXPECT_EQ(result.exit, kOk) << result.err;
+  EXPECT_EQ(answer_mistake(Json::parse(result.out)), "");
   const Json row = Json::parse(result.out)["rows"][0];
   EXPECT_EQ(row["kind"], "matmul");
   for (const char* name : {"m", "n", "k"}) EXPECT_EQ(row[name], 64) << name;
@@ -111,6 +115,16 @@ TEST(BenchCommand, MatmulRowsHaveTheirSizes) {
   EXPECT_GT(row["of_peak"], 0.0);
   // Without OpenBLAS on the machine the column is empty, and standard error says so.
   EXPECT_EQ(row.contains("of_openblas"), result.err.empty()) << result.err;
+}
+
+TEST(BenchCommand, DecodeRowsStandBesideAPlainRead) {
+  const Result result = heed({"bench", "decode", "--json", "--repetitions", "1", "--case", "decode-h8-d64-t4096"});
+  EXPECT_EQ(result.exit, kOk) << result.err;
+  EXPECT_EQ(answer_mistake(Json::parse(result.out)), "");
+  const Json row = Json::parse(result.out)["rows"][0];
+  EXPECT_EQ(row["kind"], "decode");
+  EXPECT_EQ(row["t_q"], 1);
+  EXPECT_GT(row["of_read"], 0.0);
 }
 
 TEST(BenchCommand, TextHasALineARow) {
@@ -129,6 +143,7 @@ TEST(BenchCommand, AnswersEachLineWithAProbe) {
   for (std::string line; std::getline(lines, line); ++count) {
     const Json probe = Json::parse(line);
     EXPECT_EQ(probe["schema"], "heed/bench-probe@1");
+    EXPECT_EQ(answer_mistake(probe), "");
     EXPECT_EQ(probe["threads"], 2);
     EXPECT_GT(probe["gflops"], 0.0);
     EXPECT_GT(probe["read_gbps"], 0.0);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/in_process.h"
+#include "tests/cli/json_schema.h"
 #include "tests/support/golden.h"
 #include "tests/support/temporary_directory.h"
 
@@ -100,6 +101,12 @@ TEST(CheckCommand, JsonAndTextCountTheSame) {
   }
 }
 
+TEST(CheckCommand, JsonObeysItsSchema) {
+  for (const std::string& name : all_notes()) {
+    EXPECT_EQ(answer_mistake(Json::parse(heed({"check", notes(name), "--json"}).out)), "") << name;
+  }
+}
+
 TEST(CheckCommand, JsonHasNullForMinusInfinityAndCountsIt) {
   const Json json = Json::parse(heed({"check", notes("gustan"), "--json"}).out);
   const Json& hidden = json["steps"][0]["numbers"][1];
@@ -118,7 +125,8 @@ TEST(CheckCommand, BadFilesAreRefusedWithLineAndHint) {
             "heed: error: unknown key 'claimed.wieghts'  [exam.toml:3]\n  hint: did you mean 'weights'?\n");
   const Result ragged = check_text("q = [[1.0, 2.0], [3.0]]\n[claimed]\nq = [[1.0, 2.0], []]\n");
   EXPECT_EQ(ragged.exit, kBadData);
-  EXPECT_EQ(ragged.err, "heed: error: q: row 1 has 1 numbers, the one before it 2  [exam.toml:1]\n");
+  EXPECT_EQ(ragged.err,
+            "heed: error: q: row 1 has 1 number, the one before it 2  [exam.toml:1]\n  hint: rows are equally long\n");
   const Result missing = heed({"check", "no-such-file.toml", "--json"});
   EXPECT_EQ(missing.exit, kBadData);
   EXPECT_EQ(Json::parse(missing.out)["error"]["exit"], 3);

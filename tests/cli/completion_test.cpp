@@ -60,6 +60,16 @@ TEST(Completion, OffersTheValuesOfAnOptionInEverySpelling) {
   EXPECT_EQ(offered({"bench", "attention", "--threads", ""}), (Words{}));
 }
 
+TEST(Completion, OffersTheExamplesAndStepsOfAttend) {
+  const Words examples = offered({"attend", "--example", ""});
+  EXPECT_EQ(examples.size(), 12U);
+  EXPECT_TRUE(has(examples, "cats"));
+  EXPECT_EQ(offered({"attend", "--example=c"}), (Words{"--example=cross", "--example=cats"}));
+  EXPECT_EQ(offered({"attend", "--step", "sca"}), (Words{"scaled"}));
+  EXPECT_EQ(offered({"attend", "--step", "q,we"}), (Words{"q,weights"})) << "the next of a list";
+  EXPECT_EQ(offered({"attend", "--step=q,we"}), (Words{"--step=q,weights"}));
+}
+
 TEST(Completion, AnswersAnythingAndNeverFails) {
   for (const Words& words : {Words{},
                              {"nonsense", ""},

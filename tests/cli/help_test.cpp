@@ -30,11 +30,29 @@ TEST(Help, ProposesTheNearestTopic) {
 }
 
 TEST(Help, StaysWithinTheWidthOfTheTerminal) {
-  for (const int width : {60, 80, 110}) {
+  const std::vector<std::string> attention{"bench", "attention", "--help"};
+  for (const auto& [arguments, width] :
+       std::vector<std::pair<std::vector<std::string>, int>>{{attention, 40},
+                                                             {attention, 60},
+                                                             {attention, 110},
+                                                             {{"--help"}, 80},
+                                                             {{"attend", "--help"}, 80},
+                                                             {{"check", "--help"}, 80},
+                                                             {{"doctor", "--help"}, 80},
+                                                             {{"completion", "--help"}, 80},
+                                                             {{"help", "exit-codes"}, 100}}) {
     Terminal narrow;
     narrow.width = width;
-    std::istringstream lines(heed({"bench", "attention", "--help"}, {"", narrow}).out);
+    std::istringstream lines(heed(arguments, {"", narrow}).out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(columns_of(line), width) << line;
+  }
+}
+
+TEST(Help, SaysWhatAnOptionTakes) {
+  const std::string text = heed({"attend", "--help"}).out;
+  for (const char* flag : {"--example NAME", "--rows A:B", "--top-k N", "--digits N", "--window L,R", "--scale X",
+                           "--layout bthd|bhtd", "--out FILE", "--step NAME"}) {
+    EXPECT_NE(text.find(std::string("  ") + flag + " "), std::string::npos) << flag;
   }
 }
 

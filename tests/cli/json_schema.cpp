@@ -21,9 +21,19 @@ bool type_fits(const Json& value, const Json& type) {
   return std::any_of(type.begin(), type.end(), [&](const Json& each) { return has_type(value, each); });
 }
 
-std::string mistake(const Json& schema, const Json& value, const std::string& place);
+class Checker {
+ public:
+  explicit Checker(const Json& root) : root_(root) {}
 
-std::string mistake_of_members(const Json& schema, const Json& value, const std::string& place) {
+  std::string mistake(const Json& schema, const Json& value, const std::string& place) const;
+
+ private:
+  std::string mistake_of_members(const Json& schema, const Json& value, const std::string& place) const;
+
+  const Json& root_;  // that "$ref": "#/$defs/name" looks in
+};
+
+std::string Checker::mistake_of_members(const Json& schema, const Json& value, const std::string& place) const {
   const Json properties = schema.value("properties", Json::object());
   for (const Json& name : schema.value("required", Json::array())) {
     if (!value.contains(name)) return place + " has no " + name.dump();
@@ -40,11 +50,17 @@ std::string mistake_of_members(const Json& schema, const Json& value, const std:
   return "";
 }
 
-std::string mistake(const Json& schema, const Json& value, const std::string& place) {
-  static const std::set<std::string> known{"$schema",  "title",      "description", "type", "additionalProperties",
-                                           "required", "properties", "items",       "enum", "const"};
+std::string Checker::mistake(const Json& schema, const Json& value, const std::string& place) const {
+  static const std::set<std::string> known{
+      "$schema",  "$defs",      "$ref",  "title", "description", "type", "additionalProperties",
+      "required", "properties", "items", "enum",  "const"};
   for (const auto& [word, ignored] : schema.items()) {
     if (known.count(word) == 0) throw std::runtime_error("the schema's word '" + word + "' is not known here");
+  }
+  if (schema.contains("$ref")) {
+    const Json::json_pointer target(schema["$ref"].get<std::string>().substr(1));
+    const std::string found = mistake(root_.at(target), value, place);
+    if (!found.empty()) return found;
   }
   if (schema.contains("const") && value != schema["const"]) return place + " is not " + schema["const"].dump();
   if (schema.contains("enum")) {
@@ -67,7 +83,15 @@ std::string mistake(const Json& schema, const Json& value, const std::string& pl
 std::string schema_mistake(const std::string& schema_name, const Json& document) {
   std::ifstream file(std::string(HEED_SCHEMA_DIRECTORY) + "/" + schema_name + ".json");
   if (!file) return "docs/schema/" + schema_name + ".json is not there";
-  return mistake(Json::parse(file), document, "document");
+  const Json schema = Json::parse(file);
+  return Checker(schema).mistake(schema, document, "document");
+}
+
+std::string answer_mistake(const Json& document) {
+  const std::string name = document.value("schema", "");
+  const std::string before = "heed/", behind = "@1";
+  if (!name.starts_with(before) || !name.ends_with(behind)) return "the document says of itself: '" + name + "'";
+  return schema_mistake(name.substr(before.size(), name.size() - before.size() - behind.size()), document);
 }
 
 }  // namespace heed::cli

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/cli/in_process.h"
+
 namespace heed::cli {
 namespace {
 
@@ -24,6 +26,21 @@ TEST(JsonSchema, SeesWhatIsMissingTooMuchOrOfAnotherType) {
   document["error"]["exit"] = 0;
   EXPECT_EQ(schema_mistake("error", document), "document/error/exit is 0");
   EXPECT_EQ(schema_mistake("nothing", error()), "docs/schema/nothing.json is not there");
+}
+
+TEST(JsonSchema, FollowsReferencesAndWhatTheDocumentSaysOfItself) {
+  Json answer{{"schema", "heed/attend-list@1"}, {"examples", {{{"name", "a"}, {"about", "b"}}}}};
+  EXPECT_EQ(answer_mistake(answer), "");
+  answer["examples"][0]["name"] = nullptr;
+  EXPECT_EQ(answer_mistake(answer), "document/examples/0/name is a null");
+  answer["schema"] = "heed/nothing@1";
+  EXPECT_EQ(answer_mistake(answer), "docs/schema/nothing.json is not there");
+  EXPECT_EQ(answer_mistake(Json::object()), "the document says of itself: ''");
+  // attend.json has numbers as arrays in arrays.
+  Json steps = Json::parse(heed({"attend", "--example", "one-token", "--json"}).out);
+  EXPECT_EQ(answer_mistake(steps), "");
+  steps["steps"][1]["data"][0][0][0][1] = "1";
+  EXPECT_EQ(answer_mistake(steps), "document/steps/1/data/0/0/0/1 is a string");
 }
 
 }  // namespace

@@ -136,6 +136,7 @@ TEST(Program, WithJsonEveryAnswerAndEveryErrorIsOneDocument) {
     ASSERT_TRUE(Json::accept(ended.out)) << ended.out;
     const Json answer = Json::parse(ended.out);
     EXPECT_EQ(answer.contains("schema"), ended.exit == kOk || ended.exit == kCheckFailed) << ended.out;
+    EXPECT_EQ(answer.contains("schema") ? answer_mistake(answer) : schema_mistake("error", answer), "") << ended.out;
     arguments.push_back("--no-such-flag");
     const Ended refused = heed_process(arguments);
     EXPECT_EQ(refused.exit, kUsage);

@@ -13,6 +13,7 @@ TEST(Suggest, TheNearestNameIsProposed) {
 TEST(Suggest, NothingIsProposedWhenNoNameIsNear) {
   EXPECT_EQ(did_you_mean("scores", {"in_proj_weight", "bias"}), "");
   EXPECT_EQ(did_you_mean("scores", {}), "");
+  EXPECT_EQ(did_you_mean("z", {"a", "bc"}), "") << "nothing in common";
   EXPECT_EQ(did_you_mean("q", {std::string(100000, 'q')}), "");
 }
 

@@ -112,7 +112,8 @@ TEST(CheckFile, UnknownKeysNameTheNearest) {
 }
 
 TEST(CheckFile, ShapesAreChecked) {
-  expect_refusal("q = [[1.0, 2.0],\n  [3.0]]\n" + kClaim, "q: row 1 has 1 numbers, the one before it 2 [test.toml:2]");
+  expect_refusal("q = [[1.0, 2.0],\n  [3.0]]\n" + kClaim, "q: row 1 has 1 number, the one before it 2 [test.toml:2]",
+                 "rows are equally long");
   expect_refusal("q = [[1.0, 2.0], 3.0]\n" + kClaim, "q: row 1 is a number among arrays [test.toml:1]");
   expect_refusal("q = [[1.0, [2.0]]]\n" + kClaim, "q: head 0, row 0 is a number among arrays [test.toml:1]");
   expect_refusal("q = [[[[1.0]]]]\n" + kClaim, "q: arrays nested 4 deep [test.toml:1]",

@@ -160,13 +160,20 @@ TEST_F(Npy, OtherNumbersAreRefusedWithTheirReason) {
 
 TEST_F(Npy, ShapesThatOverflowAreRefusedBeforeAnythingIsAllocated) {
   refused(npy("<f4", "(9223372036854775808,)", ""), {"overflows 64 bits"});
-  refused(npy("<f4", "(4611686018427387904, 4)", ""), {"overflows 64 bits"});
+  refused(npy("<f4", "(4611686018427387904, 4)", ""), {"overflows 64 bits"}, "damaged");
   refused(npy("<f4", "(0, 4611686018427387904, 4)", ""), {"overflows 64 bits"});
   refused(npy("<f4", "(4294967296, 4294967296, 0)", ""), {"overflows 64 bits"});
   refused(npy("<f4", "(1000000000000,)", "1234"), {"needs 4000000000000 bytes", "has 4"});
   std::string many = "(";
   for (int i = 0; i < 65; ++i) many += "1,";
   refused(npy("<f4", many + ")", "1234"), {"more than 64 dimensions"});
+}
+
+TEST_F(Npy, EmptyArraysOfGreatSizesAreRefused) {
+  refused(npy("<f4", "(1000000000000, 0, 4)", ""), {"[1000000000000, 0, 4]", "no elements"}, "size of 0");
+  refused(npy("<f4", "(0, 1000000000000, 4)", ""), {"[0, 1000000000000, 4]", "make 4000000000000;"});
+  refused(npy("<f4", "(0, 65537)", ""), {"at most 65536"});
+  EXPECT_EQ(read(npy("<f4", "(0, 1024, 0, 64)", "")).values.shape(), (std::vector<int64_t>{0, 1024, 0, 64}));
 }
 
 TEST_F(Npy, HeadersThatLieAreRefused) {

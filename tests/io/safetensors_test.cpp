@@ -59,6 +59,13 @@ TEST_F(Safetensors, FormatsWithoutAWayToFloatAreListedButNotRead) {
   expect_file_error([&] { file.read("x"); }, file.path(), {"f8_e4m3", "tensor 'x'"});
 }
 
+TEST_F(Safetensors, EmptyArraysOfGreatSizesAreRefused) {
+  const auto file = open(file_of("{" + entry("x", "F32", "[1000000000000,0,4]", "[0,0]") + "," +
+                                 entry("y", "F32", "[0,65536]", "[0,0]") + "}"));
+  expect_file_error([&] { file.read("x"); }, file.path(), {"no elements", "tensor 'x'"}, "size of 0");
+  EXPECT_EQ(file.read("y").values.shape(), (std::vector<int64_t>{0, 65536}));
+}
+
 TEST_F(Safetensors, UnknownNamesProposeKnownOnes) {
   const auto file = open(file_of("{" + entry("in_proj_weight", "F32", "[0]", "[0,0]") + "}"));
   for (const auto& call :

@@ -64,8 +64,25 @@ TEST(Toml, WhatIsNotTomlIsRefusedWithItsLine) {
   EXPECT_NE(refusal("a = [1, 2\n").find("[test.toml:"), std::string::npos);
 }
 
-TEST(Toml, WhatTheParserDidNotExpectIsRefusedToo) {
-  EXPECT_EQ(refusal("a = 1\n[#b]\n").substr(0, 20), "not TOML [test.toml]");
+TEST(Toml, WhatTheParserDidNotExpectIsRefusedTooAndWithItsLine) {
+  const std::string at_two = "not TOML [test.toml:2]";
+  for (const std::string second : {"[#b]", "[#", "[[[", "[[[a]]]"}) {
+    for (const std::string rest : {"", "\n", "\nb = 2\n[c]\nd = 3\n"}) {
+      SCOPED_TRACE(second + rest);
+      EXPECT_EQ(refusal("a = 1\n" + second + rest).substr(0, at_two.size()), at_two);
+    }
+  }
+  EXPECT_EQ(refusal("[#").substr(0, 22), "not TOML [test.toml:1]");
+}
+
+TEST(Toml, EscapesAreThoseOfToml) {
+  EXPECT_EQ(parse("a = \"\\u00e9 \\\\ \\\"\"").find("a")->text, "\xC3\xA9 \\ \"");
+  EXPECT_NE(refusal("\na = \"\\\xC3\xA9\"").find("a backslash before"), std::string::npos);
+  EXPECT_NE(refusal("\na = \"\\\xC3\xA9\"").find("[test.toml:2]"), std::string::npos);
+  EXPECT_NE(refusal("\na = \"\"\"\n\\\xC3\xA9\"\"\"").find("[test.toml:3]"), std::string::npos);
+  EXPECT_NE(refusal("\na = \"\\q\"").find("[test.toml:2]"), std::string::npos);
+  EXPECT_NE(refusal("\na = \"\\").find("[test.toml:2]"), std::string::npos);
+  EXPECT_NE(refusal("\na = \"\\\xFF\"").find("not UTF-8 [test.toml:2]"), std::string::npos);
 }
 
 TEST(Toml, OutsideOfTextsAndCommentsThereIsOnlyAscii) {
