@@ -59,11 +59,11 @@ def multi_head_attention(shape, heads, causal):
     return model([node("MultiHeadAttention", names, attributes, "com.microsoft")], dict.fromkeys(names, shape), shape)
 
 
-def matmul(rows, weight):
-    """MatMul of [rows, K] with a constant weight [K, N], which the session may pack."""
-    columns = weight.shape[1]
-    return model([node("MatMul", ["a", "w"], {}, "")], {"a": (rows, weight.shape[0])}, (rows, columns),
-                 [initializer("w", weight)])
+def matmul(rows, weight, constant):
+    """MatMul of [rows, K] with a weight [K, N]: constant, so that the session packs it once, or an input."""
+    inputs = {"a": (rows, weight.shape[0])} | ({} if constant else {"w": weight.shape})
+    return model([node("MatMul", ["a", "w"], {}, "")], inputs, (rows, weight.shape[1]),
+                 [initializer("w", weight)] * constant)
 
 
 def layer(shape, weights, heads, causal):

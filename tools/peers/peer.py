@@ -249,8 +249,9 @@ class OnnxRuntime:
         if row["kind"] == "matmul":
             m, n, k = row["m"], row["n"], row["k"]
             weight = normal(k, n)
-            model = onnx_model.matmul(m, weight)
-            return [self.bound(model, {"a": normal(m, k)}, (m, n))]
+            model = onnx_model.matmul(m, weight, row["packed"])
+            inputs = {"a": normal(m, k)} | ({} if row["packed"] else {"w": weight})
+            return [self.bound(model, inputs, (m, n))]
         if "width" in row:
             return self.layer(row, normal)
         plain = row["kind"] == "forward" and row["layout"] == "bhtd" and row["mask"] in ("dense", "causal")
