@@ -209,9 +209,10 @@ HeaderText read_header_text(const InputFile& file) {
 void check_size(const InputFile& file, const StoredArray& stored) {
   const auto bytes = byte_count(*stored.dtype, stored.shape);
   const std::string claim = "shape " + to_text(stored.shape) + " of " + std::string(stored.dtype->name);
-  if (!bytes)
+  if (!bytes) {
     throw FileError(file.path(),
                     {.what = claim + " overflows 64 bits", .hint = "the file is damaged: copy or save it again"});
+  }
   const int64_t have = file.size() - stored.offset;
   if (*bytes == have) return;
   const std::string what = claim + " needs " + std::to_string(*bytes) + " bytes, but the file has " +
