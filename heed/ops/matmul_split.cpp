@@ -16,7 +16,7 @@ constexpr int64_t kDirectRows = 16;
 // lie far apart are copied for more.
 constexpr int64_t kFewColumns = 128;
 
-// Chunks of equal size, a multiple of `unit`, at most `most`.
+// Chunks of equal size, a multiple of `unit`.
 int64_t chunk_size(int64_t total, int64_t chunks, int64_t unit) {
   return std::max(unit, round_up(divide_up(total, std::max<int64_t>(chunks, 1)), unit));
 }

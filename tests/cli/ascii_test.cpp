@@ -21,7 +21,7 @@ std::string in_ascii(const std::string& text, AsciiStyle style = AsciiStyle::tex
 TEST(Ascii, PassesAsciiOn) { EXPECT_EQ(in_ascii("plain text\n\x1b[1m"), "plain text\n\x1b[1m"); }
 
 TEST(Ascii, WritesKnownSymbolsByASignOrWord) {
-  EXPECT_EQ(in_ascii("scores = q kᵀ / √d_k …"), "scores = q k^T / sqrtd_k ...");
+  EXPECT_EQ(in_ascii("scores = q kᵀ / √d_k …"), "scores = q k^T / sqrt d_k ...");
   EXPECT_EQ(in_ascii("│ 2 × 3 │"), "| 2 x 3 |");
 }
 

@@ -104,11 +104,17 @@ TEST(BenchCommand, JsonIsOneDocumentWithTheRowsAskedFor) {
   for (const char* name : {"milliseconds", "gflops", "peak_gflops", "of_peak"}) EXPECT_GT(row[name], 0.0) << name;
 }
 
+// Of a run that must succeed and obey its schema.
+Json first_row(const Result& result) {
+  EXPECT_EQ(result.exit, kOk) << result.err;
+  const Json document = Json::parse(result.out);
+  EXPECT_EQ(answer_mistake(document), "");
+  return document["rows"][0];
+}
+
 TEST(BenchCommand, MatmulRowsHaveTheirSizes) {
   const Result result = heed({"bench", "matmul", "--json", "--repetitions", "1", "--case", "matmul-64x64x64-packed"});
-  EXPECT_EQ(result.exit, kOk) << result.err;
-  EXPECT_EQ(answer_mistake(Json::parse(result.out)), "");
-  const Json row = Json::parse(result.out)["rows"][0];
+  const Json row = first_row(result);
   EXPECT_EQ(row["kind"], "matmul");
   for (const char* name : {"m", "n", "k"}) EXPECT_EQ(row[name], 64) << name;
   EXPECT_EQ(row["packed"], true);
@@ -118,10 +124,8 @@ TEST(BenchCommand, MatmulRowsHaveTheirSizes) {
 }
 
 TEST(BenchCommand, DecodeRowsStandBesideAPlainRead) {
-  const Result result = heed({"bench", "decode", "--json", "--repetitions", "1", "--case", "decode-h8-d64-t4096"});
-  EXPECT_EQ(result.exit, kOk) << result.err;
-  EXPECT_EQ(answer_mistake(Json::parse(result.out)), "");
-  const Json row = Json::parse(result.out)["rows"][0];
+  const Json row =
+      first_row(heed({"bench", "decode", "--json", "--repetitions", "1", "--case", "decode-h8-d64-t4096"}));
   EXPECT_EQ(row["kind"], "decode");
   EXPECT_EQ(row["t_q"], 1);
   EXPECT_GT(row["of_read"], 0.0);
