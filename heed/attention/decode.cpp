@@ -123,13 +123,28 @@ void check_call(const DecodeCall& call, View<float, 4> out, RowStates<float> row
   check_scores(call);
 }
 
+// Calls visit(block) for every block of queries, in the order of for_each_query_block.
+template <class Visit>
+void for_each_block(const DecodeCall& call, Visit visit) {
+  const int64_t heads = call.job.q.size(2);
+  QueryCutter cutter({call.items(), heads, call.t_q(), 0}, call.job.layout.d_k, call.job.layout.d_v);
+  for (int64_t n = 0; n < call.items(); ++n) {
+    const KeyRangeRule rule = call.rule(n);
+    QueryBlock block{n, 0, Segment{0, call.t_q(), 0, rule.end}, rule};
+    for (; block.head < heads; ++block.head) {
+      for (block.q_end = call.t_q(); block.q_end > 0; block.q_end = block.q_begin) {
+        block.q_begin = cutter.next_begin(0, block.q_end);
+        visit(block);
+      }
+    }
+  }
+}
+
 // More than a few queries: the forward kernel, block by block.
 void decode_blocks(DecodeCall& call) {
   const DecodeJob& job = call.job;
-  const int64_t heads = job.q.size(2);
-  const int64_t queries = block_queries({call.items(), heads, call.t_q(), 0}, job.layout.d_k, job.layout.d_v);
-  const int64_t blocks_of_head = divide_up(call.t_q(), queries);
-  const int64_t blocks = call.items() * heads * blocks_of_head;
+  int64_t blocks = 0;
+  for_each_block(call, [&](const QueryBlock&) { ++blocks; });
   const int64_t tables = aligned_floats<const int32_t*>(call.items());
   const int64_t list = aligned_floats<QueryBlock>(blocks);
   dispatch([&]<Isa isa>() {
@@ -139,17 +154,10 @@ void decode_blocks(DecodeCall& call) {
     float* floats = call.workspace(own).floats(static_cast<size_t>(tables + list + scores + threads() * scratch));
     call.prepare_scores(ScoreLanes::queries, floats + tables + list);
     auto* pages = reinterpret_cast<const int32_t**>(floats);
-    auto* block = reinterpret_cast<QueryBlock*>(floats + tables);
+    for (int64_t n = 0; n < call.items(); ++n) pages[n] = call.pages(n);
+    auto* const list_of_blocks = reinterpret_cast<QueryBlock*>(floats + tables);
     int64_t at = 0;
-    for (int64_t n = 0; n < call.items(); ++n) {
-      pages[n] = call.pages(n);
-      const KeyRangeRule rule = call.rule(n);
-      for (int64_t i = 0; i < heads * blocks_of_head; ++i) {
-        const int64_t q_begin = (blocks_of_head - 1 - i % blocks_of_head) * queries;
-        std::construct_at(block + at++, QueryBlock{n, i / blocks_of_head, Segment{0, call.t_q(), 0, rule.end}, rule,
-                                                   q_begin, std::min(q_begin + queries, call.t_q())});
-      }
-    }
+    for_each_block(call, [&](const QueryBlock& block) { std::construct_at(list_of_blocks + at++, block); });
     const PagedKeys paged{job.layout, pages};
     const Mask mask;
     ForwardJob forward;
@@ -164,7 +172,7 @@ void decode_blocks(DecodeCall& call) {
     forward.scores = job.scores;
     float* const workers = floats + tables + list + scores;
     parallel_for(blocks, [&](int64_t task, int worker) {
-      forward_block<isa>(forward, block[task], nullptr, workers + worker * scratch);
+      forward_block<isa>(forward, list_of_blocks[task], nullptr, workers + worker * scratch);
     });
   });
 }

@@ -1,8 +1,6 @@
 // The tasks of a forward call. Internal to heed/attention.
 #pragma once
 
-#include <algorithm>
-
 #include "heed/attention/forward_kernel.h"
 #include "heed/attention/problem.h"
 #include "heed/core/memory.h"
@@ -10,26 +8,42 @@
 
 namespace heed {
 
-// Queries of one task, which change no result: as many as q and o leave room for in L2, so that k and v are read
-// seldom, but few enough that every thread gets work.
-inline int64_t block_queries(const MaskSizes& sizes, int64_t d_k, int64_t d_v) {
-  constexpr int64_t kLeast = 128;
-  constexpr int64_t kFloats = 65536;  // of q and o: 256 KiB
-  int64_t queries = kMostBlockQueries;
-  const auto too_many = [&] {
-    const int64_t tasks = sizes.batch * sizes.heads * divide_up(sizes.t_q, queries);
-    return queries * (d_k + d_v) > kFloats || (threads() > 1 && tasks < 4 * threads());
-  };
-  while (queries > kLeast && too_many()) queries /= 2;
-  return queries;
-}
+// Cuts the queries of a call into blocks, one a task, which changes no result. A block has as many queries as q and o
+// leave room for in L2, so that k and v are read seldom. For several threads blocks shrink towards the end, so that the
+// threads end together even when one of them is slower.
+class QueryCutter {
+ public:
+  QueryCutter(const MaskSizes& sizes, int64_t d_k, int64_t d_v) : left_(sizes.batch * sizes.heads * sizes.t_q) {
+    constexpr int64_t kFloats = 65536;  // of q and o: 256 KiB
+    while (most_ > kLeastOfOneThread && most_ * (d_k + d_v) > kFloats) most_ /= 2;
+  }
+
+  // The first query of the next block, which ends before `end`, of queries that begin at `begin`. Ask from the last
+  // block to the first.
+  int64_t next_begin(int64_t begin, int64_t end) {
+    int64_t queries = most_;
+    if (threads() > 1) {
+      while (queries > kLeast && queries * kLeastBlocksOfThread * threads() > left_) queries /= 2;
+    }
+    const int64_t first = begin + (end - 1 - begin) / queries * queries;
+    left_ -= end - first;
+    return first;
+  }
+
+ private:
+  static constexpr int64_t kLeastOfOneThread = 128;
+  static constexpr int64_t kLeast = 64;
+  static constexpr int64_t kLeastBlocksOfThread = 4;  // that are still to come
+  int64_t most_ = kMostBlockQueries;
+  int64_t left_;  // queries that are in no block yet
+};
 
 // Calls visit(block) for every block of queries: head by head, so that a head's k and v stay in the cache, the last
 // queries first, because under a causal mask they have the most work.
 template <class Visit>
 void for_each_query_block(const Problem& problem, const Mask& mask, Visit visit) {
   const MaskSizes& sizes = problem.sizes;
-  const int64_t queries = block_queries(sizes, problem.d_k, problem.d_v);
+  QueryCutter cutter(sizes, problem.d_k, problem.d_v);
   for (int64_t b = 0; b < sizes.batch; ++b) {
     const KeyRangeRule rule = mask.key_range_rule(sizes, b);
     for (int64_t head = 0; head < sizes.heads; ++head) {
@@ -40,9 +54,8 @@ void for_each_query_block(const Problem& problem, const Mask& mask, Visit visit)
         block.segment = mask.segment(sizes, b, n);
         block.rule = rule.within(block.segment);
         const auto [q_begin, q_end, k_begin, k_end] = block.segment;
-        for (int64_t i = divide_up(q_end - q_begin, queries) - 1; i >= 0; --i) {
-          block.q_begin = q_begin + i * queries;
-          block.q_end = std::min(block.q_begin + queries, q_end);
+        for (block.q_end = q_end; block.q_end > q_begin; block.q_end = block.q_begin) {
+          block.q_begin = cutter.next_begin(q_begin, block.q_end);
           visit(block);
         }
       }

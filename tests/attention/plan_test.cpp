@@ -28,31 +28,28 @@ struct Counts {
 Counts count_by_pairs(const AttentionCase& c) {
   const MaskSizes sizes{c.sizes.batch, c.sizes.heads, c.sizes.t_q, c.sizes.t_k};
   const Mask& mask = c.options.mask;
-  const int64_t queries = block_queries(sizes, c.sizes.d_k, c.sizes.d_v);
+  Problem problem;
+  problem.sizes = sizes;
+  problem.d_k = c.sizes.d_k;
+  problem.d_v = c.sizes.d_v;
   Counts counts;
-  for (int64_t b = 0; b < sizes.batch; ++b) {
-    for (int64_t h = 0; h < sizes.heads; ++h) {
-      for (int64_t n = 0; n < mask.segment_count(b); ++n) {
-        const Segment at = mask.segment(sizes, b, n);
-        const int64_t all = (at.k_end - at.k_begin + kPieceKeys - 1) / kPieceKeys;
-        for (int64_t first = at.q_begin; first < at.q_end; first += queries) {
-          int64_t begin = all;
-          int64_t end = 0;
-          for (int64_t q = first; q < std::min(first + queries, at.q_end); ++q) {
-            for (int64_t k = at.k_begin; k < at.k_end; ++k) {
-              if (!mask.visible(sizes, b, h, q, k)) continue;
-              ++counts.pairs;
-              begin = std::min(begin, (k - at.k_begin) / kPieceKeys);
-              end = std::max(end, (k - at.k_begin) / kPieceKeys + 1);
-            }
-          }
-          const int64_t visited = std::max<int64_t>(end - begin, 0);
-          counts.pieces += visited;
-          counts.skipped += all - visited;
-        }
+  for_each_query_block(problem, mask, [&](const QueryBlock& block) {
+    const Segment& at = block.segment;
+    const int64_t all = (at.k_end - at.k_begin + kPieceKeys - 1) / kPieceKeys;
+    int64_t begin = all;
+    int64_t end = 0;
+    for (int64_t q = block.q_begin; q < block.q_end; ++q) {
+      for (int64_t k = at.k_begin; k < at.k_end; ++k) {
+        if (!mask.visible(sizes, block.b, block.head, q, k)) continue;
+        ++counts.pairs;
+        begin = std::min(begin, (k - at.k_begin) / kPieceKeys);
+        end = std::max(end, (k - at.k_begin) / kPieceKeys + 1);
       }
     }
-  }
+    const int64_t visited = std::max<int64_t>(end - begin, 0);
+    counts.pieces += visited;
+    counts.skipped += all - visited;
+  });
   return counts;
 }
 
