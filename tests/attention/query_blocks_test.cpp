@@ -27,7 +27,8 @@ int64_t queries(const QueryBlock& block) { return block.q_end - block.q_begin; }
 TEST(QueryBlocks, HoldEveryQueryOfEveryHeadOnceLastFirst) {
   for (const int threads : {1, 2, 3}) {
     for (const int64_t t : {0, 1, 63, 64, 65, 513, 1500}) {
-      for (const Mask& mask : {Mask(), Mask::documents(t > 64 ? std::vector<int64_t>{0, 1, 60} : std::vector{int64_t{0}})}) {
+      for (const Mask& mask :
+           {Mask(), Mask::documents(t > 64 ? std::vector<int64_t>{0, 1, 60} : std::vector{int64_t{0}})}) {
         const MaskSizes sizes{2, 3, t, t};
         int64_t b = 0;
         int64_t head = -1;
