@@ -127,6 +127,11 @@ Harness::Pace Harness::find_pace(const Contender& contender) {
 
 Harness::Repetition Harness::repeat(const Contender& contender, const Pace& pace) {
   Repetition result;
+  if (heed::threads() != contender.threads) {
+    // Cores that slept while fewer threads ran need a moment before they are at full speed.
+    set_threads(contender.threads);
+    contender.call();
+  }
   result.before = probe(contender.threads, pace.slices);
   const double waiting_before = instruments_.waiting_seconds();
   const double start = instruments_.now();

@@ -159,17 +159,21 @@ TEST_F(HarnessTest, APlainReadIsComparedByBytes) {
   EXPECT_DOUBLE_EQ(results[0].of_first, 1);
 }
 
-TEST_F(HarnessTest, EachContenderHasItsThreads) {
+TEST_F(HarnessTest, EachContenderHasItsThreadsAndACallThatDoesNotCountAfterAChange) {
   std::vector<int> seen;
-  Contender one = taking(1, 1e9);
-  one.call = [&, call = one.call] {
+  Contender one;
+  one.flops = 1e9;
+  one.call = [&] {
+    const bool first_after_change = seen.empty() || seen.back() != threads();
     seen.push_back(threads());
-    call();
+    now += first_after_change ? 5 : 1;
   };
   Contender two = one;
   two.threads = 2;
-  harness(2).measure({one, two});
-  EXPECT_EQ(seen, (std::vector<int>{1, 1, 2, 2, 1, 2, 1, 2}));
+  const std::vector<Measurement> results = harness(2).measure({one, two});
+  EXPECT_DOUBLE_EQ(results[0].seconds, 1);
+  EXPECT_DOUBLE_EQ(results[1].seconds, 1);
+  EXPECT_EQ(seen, (std::vector<int>{1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2}));
 }
 
 }  // namespace
