@@ -127,19 +127,17 @@ Harness::Pace Harness::find_pace(const Contender& contender) {
 
 Harness::Repetition Harness::repeat(const Contender& contender, const Pace& pace) {
   Repetition result;
-  if (heed::threads() != contender.threads) {
-    // Cores that slept while fewer threads ran need a moment before they are at full speed.
-    set_threads(contender.threads);
-    contender.call();
-  }
   result.before = probe(contender.threads, pace.slices);
   const double waiting_before = instruments_.waiting_seconds();
+  const double begin = instruments_.now();
+  // Cores that slept need a moment before they are at full speed: a call that does not count.
+  if (contender.threads > 1) contender.call();
   const double start = instruments_.now();
   for (int i = 0; i < pace.calls; ++i) contender.call();
-  const double seconds = instruments_.now() - start;
-  result.seconds = seconds / pace.calls;
+  const double end = instruments_.now();
+  result.seconds = (end - start) / pace.calls;
   const double waited = instruments_.waiting_seconds() - waiting_before;
-  result.on_core = std::max(0.0, 1 - waited / (seconds * contender.threads));
+  result.on_core = std::max(0.0, 1 - waited / ((end - begin) * contender.threads));
   result.after = probe(contender.threads, pace.slices);
   return result;
 }

@@ -52,16 +52,17 @@ class Harness:
 
     def repeat(self, call, calls):
         before = self.probe()
+        waiting_before, begin = waiting_seconds(), time.perf_counter()
         if self.threads > 1:
-            call()  # as in Heed's harness: the pool wakes up before the clock starts
-        waiting_before, start = waiting_seconds(), time.perf_counter()
+            call()  # as in Heed's harness: cores that slept are at full speed when the clock starts
+        start = time.perf_counter()
         for _ in range(calls):
             call()
-        seconds = time.perf_counter() - start
-        on_core = max(0, 1 - (waiting_seconds() - waiting_before) / (seconds * self.threads))
+        end = time.perf_counter()
+        on_core = max(0, 1 - (waiting_seconds() - waiting_before) / ((end - begin) * self.threads))
         if self.threads > 1:
             time.sleep(2e-3)  # a pool that spins gives the cores back
-        return seconds / calls, on_core, before, self.probe()
+        return (end - start) / calls, on_core, before, self.probe()
 
     def share_of_peak(self, call, flops):
         call()
