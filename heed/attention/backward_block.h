@@ -84,7 +84,10 @@ class BackwardBlock {
   void add_position_gradients(const QueryTile& tile, int64_t g) const;
   void wait_for_bias_turn(int64_t step) const;
   void wait_for_turn(int64_t step) const;
+  // Is d_q still unwritten when this block adds to it?
+  bool writes_d_q() const { return block_.before == nullptr && !job_.d_q_zeroed; }
   void add_query_gradient(const QueryTile& tile) const;
+  void write_no_query_gradient(const QueryTile& tile) const;
   void write_key_gradients() const;
 
   const BackwardJob& job_;

@@ -92,6 +92,7 @@ void BackwardBlock::run() {
         wait_for_bias_turn(step);
         if (job_.scores.on_tiles) add_option_gradients(tile, g, false);
         wait_for_turn(step);
+        if (writes_d_q()) write_no_query_gradient(tile);
       }
       if (block_.done != nullptr) block_.done->store(step + 1, std::memory_order_release);
     }
@@ -99,10 +100,11 @@ void BackwardBlock::run() {
   write_key_gradients();
 }
 
-// Copies rows of d floats into rows of `width`, times factor(row), the rest 0. False when a value was not finite.
+// Copies rows of d floats into rows of `width`, times factor(row), the rest 0; and, where `plain` is not null, without
+// the factor too. False when a value was not finite.
 template <class Factor>
 HWY_INLINE bool copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t d, Factor factor, float* to,
-                          int64_t width) {
+                          int64_t width, float* plain = nullptr) {
   const Vector zero = hn::Zero(kFloats);
   const int64_t whole = d / kLanes * kLanes;
   Vector probe = zero;
@@ -110,15 +112,17 @@ HWY_INLINE bool copy_rows(const float* from, int64_t from_step, int64_t rows, in
     const float* in = from + row * from_step;
     float* out = to + row * width;
     const float scale = factor(row);
-    for (int64_t i = 0; i < whole; i += kLanes) {
-      const Vector value = hn::Mul(hn::LoadU(kFloats, in + i), hn::Set(kFloats, scale));
-      probe = hn::MulAdd(value, zero, probe);
-      hn::StoreU(value, kFloats, out + i);
-    }
+    const auto copy = [&](Vector value, int64_t i) HWY_ATTR {
+      const Vector scaled = hn::Mul(value, hn::Set(kFloats, scale));
+      probe = hn::MulAdd(scaled, zero, probe);
+      hn::StoreU(scaled, kFloats, out + i);
+      if (plain != nullptr) hn::StoreU(value, kFloats, plain + row * width + i);
+    };
+    for (int64_t i = 0; i < whole; i += kLanes) copy(hn::LoadU(kFloats, in + i), i);
     if (whole == d) continue;
-    hn::StoreU(zero, kFloats, out + whole);
-    for (int64_t i = whole; i < d; ++i) out[i] = in[i] * scale;
-    probe = hn::MulAdd(hn::LoadU(kFloats, out + whole), zero, probe);
+    HWY_ALIGN float tail[kLanes] = {};
+    std::copy(in + whole, in + d, tail);
+    copy(hn::Load(kFloats, tail), whole);
   }
   return hn::AllTrue(kFloats, hn::Eq(probe, zero));
 }
@@ -126,19 +130,20 @@ HWY_INLINE bool copy_rows(const float* from, int64_t from_step, int64_t rows, in
 void BackwardBlock::pack_keys() {
   const View<const float, 4>& k = job_.inputs.k;
   const View<const float, 4>& v = job_.inputs.v;
+  const float* const k_rows = &k(block_.b, block_.k_begin, block_.kv_head, 0);
+  const float* const v_rows = &v(block_.b, block_.k_begin, block_.kv_head, 0);
+  keys_finite_ = copy_rows(
+      k_rows, k.stride(1), keys_, d_k_, [](int64_t) { return 1.0F; }, k_copy_, width_k_);
   for (int i = 0; i < panels_; ++i) {
     for (int c = 0; c < panel_[i].vectors; ++c) {
       const int64_t key = panel_[i].first + int64_t{c} * kLanes;
       const int64_t rows = std::min<int64_t>(kLanes, keys_ - key);
-      rows_to_lanes(&k(block_.b, block_.k_begin + key, block_.kv_head, 0), k.stride(1), rows, d_k_, 1.0F,
+      rows_to_lanes(k_copy_ + key * width_k_, width_k_, rows, d_k_, 1.0F,
                     k_lanes_ + i * kKeyPanelWidth * d_k_ + c * kLanes, kKeyPanelWidth);
-      rows_to_lanes(&v(block_.b, block_.k_begin + key, block_.kv_head, 0), v.stride(1), rows, d_v_, job_.value_scale,
+      rows_to_lanes(v_rows + key * v.stride(1), v.stride(1), rows, d_v_, job_.value_scale,
                     v_lanes_ + i * kKeyPanelWidth * d_v_ + c * kLanes, kKeyPanelWidth);
     }
   }
-  const float* rows = &k(block_.b, block_.k_begin, block_.kv_head, 0);
-  keys_finite_ = copy_rows(
-      rows, k.stride(1), keys_, d_k_, [](int64_t) { return 1.0F; }, k_copy_, width_k_);
 }
 
 // The keys of the block that each row may see. False when there are none.
@@ -165,14 +170,11 @@ bool BackwardBlock::load_rows(QueryTile& tile) {
   const int64_t b = block_.b;
   const float* const q_from = &q(b, tile.q_begin, tile.head, 0);
   const float factor = job_.score_factor;
+  const bool in_place = q.stride(1) == width_k_ && d_k_ == width_k_;
+  q_rows_ = in_place ? q_from : q_copy_;
   const bool q_finite = copy_rows(
-      q_from, q.stride(1), tile.rows, d_k_, [=](int64_t) { return factor; }, q_scaled_, width_k_);
-  q_rows_ = q_from;
-  if (q.stride(1) != width_k_ || d_k_ != width_k_) {
-    copy_rows(
-        q_from, q.stride(1), tile.rows, d_k_, [](int64_t) { return 1.0F; }, q_copy_, width_k_);
-    q_rows_ = q_copy_;
-  }
+      q_from, q.stride(1), tile.rows, d_k_, [=](int64_t) { return factor; }, q_scaled_, width_k_,
+      in_place ? nullptr : q_copy_);
   const float* const inverse = &job_.inverse_sum(b, tile.head, tile.q_begin);
   const bool d_o_finite = copy_rows(
       &d_out(b, tile.q_begin, tile.head, 0), d_out.stride(1), tile.rows, d_v_,
@@ -354,16 +356,26 @@ void BackwardBlock::wait_for_turn(int64_t step) const {
   while (block_.before->load(std::memory_order_acquire) <= step) std::this_thread::yield();
 }
 
+// The first block writes what the others add to.
 void BackwardBlock::add_query_gradient(const QueryTile& tile) const {
   const View<float, 4>& d_q = job_.gradients.d_q;
+  const bool write = writes_d_q();
   for (int64_t row = 0; row < tile.rows; ++row) {
     float* to = &d_q(block_.b, tile.q_begin + row, tile.head, 0);
     const float* from = d_q_ + row * width_k_;
     int64_t i = 0;
     for (; i + kLanes <= d_k_; i += kLanes) {
-      hn::StoreU(hn::Add(hn::LoadU(kFloats, to + i), hn::LoadU(kFloats, from + i)), kFloats, to + i);
+      const Vector before = write ? hn::Zero(kFloats) : hn::LoadU(kFloats, to + i);
+      hn::StoreU(hn::Add(before, hn::LoadU(kFloats, from + i)), kFloats, to + i);
     }
-    for (; i < d_k_; ++i) to[i] += from[i];
+    for (; i < d_k_; ++i) to[i] = (write ? 0.0F : to[i]) + from[i];
+  }
+}
+
+void BackwardBlock::write_no_query_gradient(const QueryTile& tile) const {
+  const View<float, 4>& d_q = job_.gradients.d_q;
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    std::fill_n(&d_q(block_.b, tile.q_begin + row, tile.head, 0), d_k_, 0.0F);
   }
 }
 

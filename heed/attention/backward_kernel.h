@@ -45,14 +45,15 @@ struct BackwardJob {
   ScoreJob scores{};
   int64_t position_sums = 0;  // 1 + buckets
   bool bias_zeroed = false;   // d_bias was set to 0 before; else the first block to reach a part of it writes it
+  bool d_q_zeroed = false;    // backward_prepare sets d_q to 0; else the first block of a segment writes it
   // Of each query, [B, H, Tq], by backward_prepare:
   View<float, 3> reference{};
   View<float, 3> inverse_sum{};  // 1 / sum, 0 for a query that sees nothing; times 1 / (1 - p) with dropout
   View<float, 3> delta{};        // value_scale · Σ_d d_out · out / sum
 };
 
-// Fills reference, inverse_sum and delta of queries [q_begin, q_end) of one item and head, and sets their d_q to 0.
-// Returns their part of the gradient of the head's sink.
+// Fills reference, inverse_sum and delta of queries [q_begin, q_end) of one item and head. Returns their part of the
+// gradient of the head's sink.
 template <Isa isa>
 double backward_prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end);
 

@@ -85,7 +85,7 @@ double prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin,
     dot_rows(a, c, out.size(3), dots);
     for (int64_t r = 0; r < std::min<int64_t>(4, q_end - q); ++r) {
       prepare_row(job, b, head, q + r, dots[r]);
-      std::fill_n(&job.gradients.d_q(b, q + r, head, 0), d_k, 0.0F);
+      if (job.d_q_zeroed) std::fill_n(&job.gradients.d_q(b, q + r, head, 0), d_k, 0.0F);
       if (job.scores.sinks.data() != nullptr) d_sink -= sink_weight(job, b, head, q + r) * static_cast<double>(dots[r]);
     }
   }
