@@ -86,9 +86,7 @@ struct MemorySizes {
 void list_blocks(const Problem& problem, const AttentionOptions& options, BackwardJob& job, const Memory& memory) {
   const int64_t sums = problem.group() * job.position_sums;
   int64_t at = 0;
-  int64_t segments = 0;  // with keys
   for_each_key_block(problem, options.mask, [&](KeyBlock block, bool first) {
-    if (first) ++segments;
     block.before = first ? nullptr : memory.done + at - 1;
     block.done = std::construct_at(memory.done + at, 0);
     if (sums > 0) {
@@ -98,9 +96,6 @@ void list_blocks(const Problem& problem, const AttentionOptions& options, Backwa
     }
     std::construct_at(memory.blocks + at++, block);
   });
-  int64_t all_segments = 0;
-  for (int64_t b = 0; b < problem.sizes.batch; ++b) all_segments += problem.kv_heads * options.mask.segment_count(b);
-  job.d_q_zeroed = segments < all_segments;
   const View<float, 4>& d_bias = job.gradients.scores.d_bias;
   if (d_bias.data() == nullptr) return;
   link_bias_turns(problem, d_bias, memory.blocks, at);
@@ -186,6 +181,7 @@ void attention_backward(const AttentionInputs& inputs, const AttentionOptions& o
   BackwardJob job{inputs, outputs, gradients, &options.mask, problem.scale, problem.score_factor, problem.scale};
   const bool positions =
       gradients.scores.d_alibi_slopes.data() != nullptr || gradients.scores.d_relative_table.data() != nullptr;
+  job.d_q_zeroed = problem.sizes.t_k == 0;
   if (positions) job.position_sums = 1 + options.scores.relative.table.size(0);
 
   dispatch([&]<Isa isa>() {

@@ -45,7 +45,7 @@ struct BackwardJob {
   ScoreJob scores{};
   int64_t position_sums = 0;  // 1 + buckets
   bool bias_zeroed = false;   // d_bias was set to 0 before; else the first block to reach a part of it writes it
-  bool d_q_zeroed = false;    // backward_prepare sets d_q to 0; else the first block of a segment writes it
+  bool d_q_zeroed = false;    // no keys, no blocks: backward_prepare sets d_q to 0; else the first block writes it
   // Of each query, [B, H, Tq], by backward_prepare:
   View<float, 3> reference{};
   View<float, 3> inverse_sum{};  // 1 / sum, 0 for a query that sees nothing; times 1 / (1 - p) with dropout
