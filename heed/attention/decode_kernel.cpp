@@ -153,19 +153,20 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
   });
 }
 
-// 1. Scores of the keys that any row sees, in whole vectors, one chain over d from 0.
+// 1. Scores of the keys that any row sees, in whole vectors and from a panel's first key on, one chain over d from 0.
 template <int R, class Element>
 void DecodeRows::score(const RowGroup& group, const Element* k, const Element* ahead) {
   const int64_t q_step = round_up<int64_t>(layout_.d_k, kUnit);
   const float* q = q_ + group.first * q_step;
-  const int64_t begin = group.begin / kLanes;
+  const int64_t begin = group.begin / kKvPanel * (kKvPanel / kLanes);
   const int64_t end = divide_up<int64_t>(group.end, kLanes);
+  const int64_t panel_step = layout_.d_k * kKvPanel;
   for (int64_t at = begin; at < end;) {
     const int vectors = static_cast<int>(std::min<int64_t>(kStreamVectors<R>, end - at));
     with_count<kStreamVectors<R>>(vectors, [&]<int C>() HWY_ATTR {
       RegisterTile<R, C> tile;
       tile.set_zero();
-      accumulate_stream(tile, q, q_step, k + at * kLanes, kPageKeys, layout_.d_k,
+      accumulate_stream(tile, q, q_step, k + panel_offset(at, panel_step), panel_step, layout_.d_k,
                         ahead == nullptr ? ahead : ahead + (at - begin) * kLanes * layout_.d_k,
                         [](int64_t) HWY_ATTR {});
       tile.store(scores_ + at * kLanes, kPageKeys);
@@ -201,10 +202,10 @@ void DecodeRows::exponentiate(const RowGroup& group) {
 // 2. o = weights · v, one chain over the keys for each element; the sum likewise, in the shadow of the first widths.
 template <int R, class Element>
 void DecodeRows::multiply(const RowGroup& group, const Element* v, const Element* next) {
-  const int64_t step = layout_.v_step;
+  constexpr int64_t kPanelStep = kPageKeys * kKvPanel;
   const int64_t end = divide_up<int64_t>(layout_.d_v, kLanes);
   const float* weights = weights_ + group.begin;
-  const Element* from = v + group.begin * step;
+  const Element* from = v + group.begin * kKvPanel;
   const int64_t keys = group.end - group.begin;
   for (int64_t at = 0; at < end;) {
     const int vectors = static_cast<int>(std::min<int64_t>(kStreamVectors<R>, end - at));
@@ -215,13 +216,13 @@ void DecodeRows::multiply(const RowGroup& group, const Element* v, const Element
       if (at == 0) {
         Vector sum[R];
         for (int r = 0; r < R; ++r) sum[r] = hn::Zero(kFloats);
-        accumulate_stream(tile, weights, kPageKeys, from, step, keys, ahead_here, [&](int64_t key) HWY_ATTR {
+        accumulate_stream(tile, weights, kPageKeys, from, kPanelStep, keys, ahead_here, [&](int64_t key) HWY_ATTR {
 #pragma GCC unroll 4
           for (int r = 0; r < R; ++r) sum[r] = hn::Add(sum[r], hn::Set(kFloats, weights[r * kPageKeys + key]));
         });
         for (int r = 0; r < R; ++r) piece_result(r)[1] = hn::GetLane(sum[r]);
       } else {
-        accumulate_stream(tile, weights, kPageKeys, from + at * kLanes, step, keys, ahead_here,
+        accumulate_stream(tile, weights, kPageKeys, from + panel_offset(at, kPanelStep), kPanelStep, keys, ahead_here,
                           [](int64_t) HWY_ATTR {});
       }
       tile.store(piece_ + kPieceResultHead + at * kLanes, piece_result_floats(layout_));

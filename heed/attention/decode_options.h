@@ -148,7 +148,7 @@ void DecodeRows::multiply_visible(const RowGroup& group, const Element* v) {
     Vector o = hn::Zero(kFloats);
     for (int64_t key = group.from[0]; key < group.to[0]; ++key) {
       if (hidden(key)) continue;
-      o = hn::MulAdd(hn::Set(kFloats, weights_[key]), load_vector(v + key * layout_.v_step + d), o);
+      o = hn::MulAdd(hn::Set(kFloats, weights_[key]), load_vector(v + layout_.v_at(key, d)), o);
     }
     hn::StoreU(o, kFloats, result + kPieceResultHead + d);
   }

@@ -14,8 +14,6 @@
 namespace heed {
 namespace {
 
-// Values of a key are padded to this many, so that kernels read whole vectors.
-constexpr int64_t kValueUnit = 16;
 constexpr int64_t kMostCapacity = int64_t{1} << 30;
 constexpr int64_t kMostSequences = int64_t{1} << 20;
 
@@ -31,7 +29,7 @@ KvLayout layout_of(const char* function, const KvCacheOptions& options) {
   layout.kv_heads = options.kv_heads;
   layout.d_k = options.d_k;
   layout.d_v = options.d_v;
-  layout.v_step = round_up(options.d_v, kValueUnit);
+  layout.v_step = round_up(options.d_v, kKvPanel);
   layout.pages = divide_up(options.capacity, kPageKeys);
   constexpr double kMost = 0x1p62;
   const double bytes = static_cast<double>(layout.pages) * static_cast<double>(layout.kv_heads) *
@@ -44,14 +42,15 @@ KvLayout layout_of(const char* function, const KvCacheOptions& options) {
 
 // The first `keys` keys of a page, of all heads.
 void copy_page(const KvLayout& layout, int64_t from, int64_t to, int64_t keys) {
-  const auto size = static_cast<size_t>(layout.element_bytes());
-  const auto used = static_cast<size_t>(keys) * size;
+  const int64_t size = layout.element_bytes();
+  const auto k_bytes = static_cast<size_t>(round_up(keys, kKvPanel) * layout.d_k * size);
+  const auto v_bytes = static_cast<size_t>(keys * kKvPanel * size);
   for (int64_t head = 0; head < layout.kv_heads; ++head) {
-    for (int64_t d = 0; d < layout.d_k; ++d) {
-      const size_t row = static_cast<size_t>(d * kPageKeys) * size;
-      std::memcpy(layout.k_page(head, to) + row, layout.k_page(head, from) + row, used);
+    std::memcpy(layout.k_page(head, to), layout.k_page(head, from), k_bytes);
+    for (int64_t d = 0; d < layout.d_v; d += kKvPanel) {
+      const int64_t panel = layout.v_at(0, d) * size;
+      std::memcpy(layout.v_page(head, to) + panel, layout.v_page(head, from) + panel, v_bytes);
     }
-    std::memcpy(layout.v_page(head, to), layout.v_page(head, from), used * static_cast<size_t>(layout.v_step));
   }
 }
 

@@ -39,14 +39,17 @@ struct KvCacheOptions {
   std::byte* memory = nullptr;
 };
 
-// Where keys and values lie. For each head and page: K as [Dk][128 keys], then V as [128 keys][v_step]. The pages of a
-// head follow each other, so a sequence that was appended in one go is read as one stream.
+// Where keys and values lie. For each head and page: K as [8 panels][Dk][16 keys], then V as [v_step / 16 panels]
+// [128 keys][16 widths]: decode reads panel after panel, each as it lies in memory. The pages of a head follow each
+// other, so a sequence that was appended in one go is read as one stream.
+inline constexpr int64_t kKvPanel = 16;  // keys of a panel of K, widths of a panel of V: a cache line of f32
+
 struct KvLayout {
   KvStorage storage = KvStorage::f32;
   int64_t kv_heads = 0;
   int64_t d_k = 0;
   int64_t d_v = 0;
-  int64_t v_step = 0;  // Dv rounded up to 16: values from one key to the next
+  int64_t v_step = 0;  // Dv rounded up to whole panels
   int64_t pages = 0;
   std::byte* data = nullptr;
 
@@ -55,6 +58,9 @@ struct KvLayout {
   int64_t page_bytes() const { return k_bytes() + kPageKeys * v_step * element_bytes(); }
   std::byte* k_page(int64_t head, int64_t page) const { return data + (head * pages + page) * page_bytes(); }
   std::byte* v_page(int64_t head, int64_t page) const { return k_page(head, page) + k_bytes(); }
+  // The element of a page that holds width d of a key.
+  int64_t k_at(int64_t key, int64_t d) const { return (key / kKvPanel * d_k + d) * kKvPanel + key % kKvPanel; }
+  static int64_t v_at(int64_t key, int64_t d) { return (d / kKvPanel * kPageKeys + key) * kKvPanel + d % kKvPanel; }
 };
 
 // New keys and values of one sequence.

@@ -1,6 +1,7 @@
 // The inner loop of decode: a register tile whose columns stream from memory. Kernel sources only.
 #pragma once
 
+#include "heed/attention/kv_cache.h"
 #include "heed/simd/bf16_vector.h"
 #include "heed/simd/register_tile.h"
 
@@ -22,11 +23,18 @@ inline constexpr int kStreamVectors = kManyRegisters ? (R <= 2 ? 8 : 4)
 template <int R, class Element>
 inline constexpr bool kAsksAhead = kManyRegisters || R > 1 || sizeof(Element) < sizeof(float);
 
-// tile[r][c] = fma(a[r · a_row + k], b[k · b_step + c · lanes …], tile[r][c]) for k = 0 … depth-1, in order. Asks for
-// as many bytes from `ahead` on as it reads, one line after the other; calls each(k) once a step.
+// Where vector `index` of a row begins.
+HWY_INLINE int64_t panel_offset(int64_t index, int64_t panel_step) {
+  constexpr int64_t kVectors = kKvPanel / kLanes;
+  return index / kVectors * panel_step + index % kVectors * kLanes;
+}
+
+// tile[r][c] = fma(a[r · a_row + k], row k of b, tile[r][c]) for k = 0 … depth-1, in order. b lies in panels: a row has
+// 16 elements in each, and panels are `panel_step` apart. Asks for as many bytes from `ahead` on as it reads, one line
+// after the other; calls each(k) once a step.
 template <int R, int C, class Element, class Each>
 HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RESTRICT a, int64_t a_row,
-                                  const Element* HWY_RESTRICT b, int64_t b_step, int64_t depth,
+                                  const Element* HWY_RESTRICT b, int64_t panel_step, int64_t depth,
                                   const Element* HWY_RESTRICT ahead, Each each) {
   constexpr int kBytes = C * kLanes * static_cast<int>(sizeof(Element));
 #pragma GCC unroll 2
@@ -39,7 +47,7 @@ HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RES
     }
     Vector column[C];
 #pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) column[c] = load_vector(b + k * b_step + c * kLanes);
+    for (int c = 0; c < C; ++c) column[c] = load_vector(b + panel_offset(c, panel_step) + k * kKvPanel);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const Vector row = hn::Set(kFloats, a[r * a_row + k]);

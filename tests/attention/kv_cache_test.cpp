@@ -34,9 +34,9 @@ std::vector<float> contents(const KvCache& cache, int64_t sequence) {
     const int64_t page = cache.pages(sequence)[static_cast<size_t>(key / kPageKeys)];
     const int64_t at = key % kPageKeys;
     for (int64_t head = 0; head < layout.kv_heads; ++head) {
-      for (int64_t d = 0; d < layout.d_k; ++d) values.push_back(value(layout.k_page(head, page), d * kPageKeys + at));
+      for (int64_t d = 0; d < layout.d_k; ++d) values.push_back(value(layout.k_page(head, page), layout.k_at(at, d)));
       for (int64_t d = 0; d < layout.d_v; ++d) {
-        values.push_back(value(layout.v_page(head, page), at * layout.v_step + d));
+        values.push_back(value(layout.v_page(head, page), layout.v_at(at, d)));
       }
     }
   }
