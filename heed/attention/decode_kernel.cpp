@@ -139,23 +139,25 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
   const int64_t page = item_.pages[group.piece];
   const auto* k = reinterpret_cast<const Element*>(layout_.k_page(item_.kv_head, page));
   const auto* v = reinterpret_cast<const Element*>(layout_.v_page(item_.kv_head, page));
-  const Element* ahead = first_group ? v : nullptr;
+  LinesAhead v_lines(first_group ? layout_.v_page(item_.kv_head, page) : nullptr,
+                     layout_.page_bytes() - layout_.k_bytes());
+  LinesAhead next_lines(next, layout_.k_bytes());
   with_count<kStreamRows>(group.count, [&]<int R>() HWY_ATTR {
-    score<R>(group, k, ahead);
-    if (job_.scores.on_tiles) return compute_with_options<R>(group, v, reinterpret_cast<const Element*>(next), mode);
+    score<R>(group, k, v_lines);
+    if (job_.scores.on_tiles) return compute_with_options<R>(group, v, next_lines, mode);
     if (mode != DecodeMode::true_maximum) {
       exponentiate<R>(group);
-      multiply<R>(group, v, reinterpret_cast<const Element*>(next));
+      multiply<R>(group, v, next_lines);
       if (sums_in_range<R>(group)) return;
     }
     use_true_maximum<R>(group, mode);
-    multiply<R>(group, v, static_cast<const Element*>(nullptr));
+    multiply<R>(group, v, next_lines);
   });
 }
 
 // 1. Scores of the keys that any row sees, in whole vectors and from a panel's first key on, one chain over d from 0.
 template <int R, class Element>
-void DecodeRows::score(const RowGroup& group, const Element* k, const Element* ahead) {
+void DecodeRows::score(const RowGroup& group, const Element* k, LinesAhead& ahead) {
   const int64_t q_step = round_up<int64_t>(layout_.d_k, kUnit);
   const float* q = q_ + group.first * q_step;
   const int64_t begin = group.begin / kKvPanel * (kKvPanel / kLanes);
@@ -166,8 +168,7 @@ void DecodeRows::score(const RowGroup& group, const Element* k, const Element* a
     with_count<kStreamVectors<R>>(vectors, [&]<int C>() HWY_ATTR {
       RegisterTile<R, C> tile;
       tile.set_zero();
-      accumulate_stream(tile, q, q_step, k + panel_offset(at, panel_step), panel_step, layout_.d_k,
-                        ahead == nullptr ? ahead : ahead + (at - begin) * kLanes * layout_.d_k,
+      accumulate_stream(tile, q, q_step, k + panel_offset(at, panel_step), panel_step, layout_.d_k, ahead,
                         [](int64_t) HWY_ATTR {});
       tile.store(scores_ + at * kLanes, kPageKeys);
     });
@@ -201,7 +202,7 @@ void DecodeRows::exponentiate(const RowGroup& group) {
 
 // 2. o = weights · v, one chain over the keys for each element; the sum likewise, in the shadow of the first widths.
 template <int R, class Element>
-void DecodeRows::multiply(const RowGroup& group, const Element* v, const Element* next) {
+void DecodeRows::multiply(const RowGroup& group, const Element* v, LinesAhead& ahead) {
   constexpr int64_t kPanelStep = kPageKeys * kKvPanel;
   const int64_t end = divide_up<int64_t>(layout_.d_v, kLanes);
   const float* weights = weights_ + group.begin;
@@ -212,17 +213,16 @@ void DecodeRows::multiply(const RowGroup& group, const Element* v, const Element
     with_count<kStreamVectors<R>>(vectors, [&]<int C>() HWY_ATTR {
       RegisterTile<R, C> tile;
       tile.set_zero();
-      const Element* ahead_here = next == nullptr ? next : next + at * kLanes * keys;
       if (at == 0) {
         Vector sum[R];
         for (int r = 0; r < R; ++r) sum[r] = hn::Zero(kFloats);
-        accumulate_stream(tile, weights, kPageKeys, from, kPanelStep, keys, ahead_here, [&](int64_t key) HWY_ATTR {
+        accumulate_stream(tile, weights, kPageKeys, from, kPanelStep, keys, ahead, [&](int64_t key) HWY_ATTR {
 #pragma GCC unroll 4
           for (int r = 0; r < R; ++r) sum[r] = hn::Add(sum[r], hn::Set(kFloats, weights[r * kPageKeys + key]));
         });
         for (int r = 0; r < R; ++r) piece_result(r)[1] = hn::GetLane(sum[r]);
       } else {
-        accumulate_stream(tile, weights, kPageKeys, from + panel_offset(at, kPanelStep), kPanelStep, keys, ahead_here,
+        accumulate_stream(tile, weights, kPageKeys, from + panel_offset(at, kPanelStep), kPanelStep, keys, ahead,
                           [](int64_t) HWY_ATTR {});
       }
       tile.store(piece_ + kPieceResultHead + at * kLanes, piece_result_floats(layout_));

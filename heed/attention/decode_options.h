@@ -14,7 +14,7 @@ namespace heed::HWY_NAMESPACE {
 
 // Passes 1 to 3 from the plain scores on. In the careful modes the group is one row.
 template <int R, class Element>
-void DecodeRows::compute_with_options(const RowGroup& group, const Element* v, const Element* next, DecodeMode mode) {
+void DecodeRows::compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, DecodeMode mode) {
   change_scores(group);
   const bool drops = job_.scores.dropout != nullptr;
   float reference[R];
@@ -27,7 +27,7 @@ void DecodeRows::compute_with_options(const RowGroup& group, const Element* v, c
     sum_weights<R>(group, 0, sum);
     for (int r = 0; r < R; ++r) drop_weights(group, r);
   }
-  mode == DecodeMode::fast ? multiply<R>(group, v, next) : multiply_visible(group, v);
+  mode == DecodeMode::fast ? multiply<R>(group, v, ahead) : multiply_visible(group, v);
   for (int r = 0; r < R; ++r) {
     piece_result(r)[0] = reference[r];
     if (drops) piece_result(r)[1] = sum[r];  // of the weights as they were before

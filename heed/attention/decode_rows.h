@@ -46,13 +46,13 @@ class DecodeRows {
   template <class Element>
   void compute_stored(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode);
   template <int R, class Element>
-  void score(const RowGroup& group, const Element* k, const Element* ahead);
+  void score(const RowGroup& group, const Element* k, LinesAhead& ahead);
   template <int R, class Reference>
   void weigh(const RowGroup& group, Reference reference);
   template <int R>
   void exponentiate(const RowGroup& group);
   template <int R, class Element>
-  void multiply(const RowGroup& group, const Element* v, const Element* next);
+  void multiply(const RowGroup& group, const Element* v, LinesAhead& ahead);
   template <int R>
   bool sums_in_range(const RowGroup& group) const;
   template <int R>
@@ -60,7 +60,7 @@ class DecodeRows {
 
   // With score options (decode_options.h).
   template <int R, class Element>
-  void compute_with_options(const RowGroup& group, const Element* v, const Element* next, DecodeMode mode);
+  void compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, DecodeMode mode);
   void change_scores(const RowGroup& group);
   void add_bias(const RowGroup& group, int r);
   hn::Mask<FloatTag> visible(const RowGroup& group, int r, int64_t key) const;
