@@ -39,11 +39,12 @@ struct KvCacheOptions {
   std::byte* memory = nullptr;
 };
 
+// Keys of a panel of K, widths of a panel of V: a cache line of f32.
+inline constexpr int64_t kKvPanel = 16;
+
 // Where keys and values lie. For each head and page: K as [8 panels][Dk][16 keys], then V as [v_step / 16 panels]
 // [128 keys][16 widths]: decode reads panel after panel, each as it lies in memory. The pages of a head follow each
 // other, so a sequence that was appended in one go is read as one stream.
-inline constexpr int64_t kKvPanel = 16;  // keys of a panel of K, widths of a panel of V: a cache line of f32
-
 struct KvLayout {
   KvStorage storage = KvStorage::f32;
   int64_t kv_heads = 0;
