@@ -12,6 +12,7 @@
 
 #include "heed/attention/backward_block.h"
 #include "heed/attention/backward_options.h"
+#include "heed/attention/score_chain.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
 #include "heed/simd/transpose.h"
@@ -266,8 +267,7 @@ void BackwardBlock::score_tile(const QueryTile& tile, int64_t row, int panel, in
   const auto shown = [=](int r, int c, Vector value) HWY_ATTR { return masked ? visible_lanes(r, c, value) : value; };
   {
     RegisterTile<R, C> scores;
-    scores.set_zero();
-    scores.accumulate(q_scaled_ + row * width_k_, width_k_, 1, k, kKeyPanelWidth, d_k_);
+    score_chains(scores, q_scaled_ + row * width_k_, width_k_, k, kKeyPanelWidth, d_k_);
     scores.for_each([=](int r, int c, Vector score) HWY_ATTR {
       const Vector p = exp2(hn::Sub(score, hn::Set(kFloats, reference[r])));
       hn::StoreU(shown(r, c, p), kFloats, p_at + r * kBlockKeys + c * kLanes);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "heed/attention/backward_block.h"
+#include "heed/attention/score_chain.h"
 #include "heed/attention/score_passes.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -55,9 +56,8 @@ void BackwardBlock::option_tile(const QueryTile& tile, int64_t row, int panel, i
   HWY_ALIGN float slopes[R * kStep];
   const ScoreTile score_tile{scores, kStep, R, C};
   RegisterTile<R, C> sums;
-  sums.set_zero();
-  sums.accumulate(q_scaled_ + row * width_k_, width_k_, 1,
-                  k_lanes_ + panel * kKeyPanelWidth * d_k_ + first_vector * kLanes, kKeyPanelWidth, d_k_);
+  score_chains(sums, q_scaled_ + row * width_k_, width_k_,
+               k_lanes_ + panel * kKeyPanelWidth * d_k_ + first_vector * kLanes, kKeyPanelWidth, d_k_);
   sums.store(scores, kStep);
   const bool capped = job.cap != 0.0F;
   if (capped) {

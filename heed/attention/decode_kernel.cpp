@@ -155,7 +155,7 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
   });
 }
 
-// 1. Scores of the keys that any row sees, in whole vectors and from a panel's first key on, one chain over d from 0.
+// 1. Scores of the keys that any row sees, in whole vectors and from a panel's first key on, in the chains of forward.
 template <int R, class Element>
 void DecodeRows::score(const RowGroup& group, const Element* k, LinesAhead& ahead) {
   const int64_t q_step = round_up<int64_t>(layout_.d_k, kUnit);
@@ -166,11 +166,15 @@ void DecodeRows::score(const RowGroup& group, const Element* k, LinesAhead& ahea
   for (int64_t at = begin; at < end;) {
     const int vectors = static_cast<int>(std::min<int64_t>(kStreamVectors<R>, end - at));
     with_count<kStreamVectors<R>>(vectors, [&]<int C>() HWY_ATTR {
-      RegisterTile<R, C> tile;
-      tile.set_zero();
-      accumulate_stream(tile, q, q_step, k + panel_offset(at, panel_step), panel_step, layout_.d_k, ahead,
-                        [](int64_t) HWY_ATTR {});
-      tile.store(scores_ + at * kLanes, kPageKeys);
+      const Element* const from = k + panel_offset(at, panel_step);
+      for (int64_t d = 0; d < layout_.d_k; d += kChainWidths) {
+        RegisterTile<R, C> tile;
+        tile.set_zero();
+        accumulate_stream(tile, q + d, q_step, from + d * kKvPanel, panel_step, std::min(kChainWidths, layout_.d_k - d),
+                          ahead, [](int64_t) HWY_ATTR {});
+        float* const to = scores_ + at * kLanes;
+        d == 0 ? tile.store(to, kPageKeys) : tile.add_to(to, kPageKeys);
+      }
     });
     at += vectors;
   }

@@ -5,6 +5,7 @@
 
 #include "heed/attention/forward_kernel.h"
 #include "heed/attention/prefetch.h"
+#include "heed/attention/score_chain.h"
 #include "heed/attention/score_passes.h"
 #include "heed/attention/tile_mask.h"
 #include "heed/core/memory.h"
@@ -128,7 +129,7 @@ class ForwardBlock {
 #define HEED_TILE_FUNCTION HWY_NOINLINE
 #endif
 
-// Scores of the run's keys and vectors, one chain over d from 0, handed to epilogue(tile, first key, first vector).
+// Scores of the run's keys and vectors, handed to epilogue(tile, first key, first vector).
 template <int C, class Epilogue>
 HWY_INLINE void ForwardBlock::score_tiles(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run,
                                           Epilogue epilogue) {
@@ -136,8 +137,7 @@ HWY_INLINE void ForwardBlock::score_tiles(const QueryPanel& panel, const KeyPiec
   for_each_row_tile<C>(run.end - run.begin, [&]<int R>(int64_t row) HWY_ATTR HEED_TILE_FUNCTION {
     prefetcher_.step(8);
     RegisterTile<R, C> tile;
-    tile.set_zero();
-    tile.accumulate(piece.k + (run.begin + row) * piece.k_step, piece.k_step, 1, q, kWidth, d_k_);
+    score_chains(tile, piece.k + (run.begin + row) * piece.k_step, piece.k_step, q, kWidth, d_k_);
     epilogue(tile, run.begin + row);
   });
 }

@@ -13,6 +13,10 @@ namespace heed {
 // they stay near.
 inline constexpr int64_t kPieceKeys = 128;
 
+// A score is a sum over widths, in chains of so many that are added up in order: one chain over 256 widths would err by
+// more than the contract allows. Part of the order of arithmetic too.
+inline constexpr int64_t kChainWidths = 128;
+
 // The most queries of one task (query_blocks.h): several panels read each piece of k and v while it is in the cache.
 inline constexpr int64_t kMostBlockQueries = 512;
 

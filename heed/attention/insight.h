@@ -20,7 +20,7 @@ namespace heed {
 
 // The steps of attention that can be looked at, in their order and by the names they have everywhere.
 enum class AttentionStep {
-  scores,   // q kᵀ: one chain over d from 0, of q as it is
+  scores,   // q kᵀ: one chain over each 128 widths, of q as it is
   scaled,   // scale · scores, as forward had it: its base 2 score times ln 2, and so are the next three
   capped,   // cap · tanh(scaled / cap); taken with a soft cap
   biased,   // + ALiBi, relative table and dense bias; taken with one of them

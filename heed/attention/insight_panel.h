@@ -6,6 +6,7 @@
 
 #include "heed/attention/insight_kernel.h"
 #include "heed/attention/insight_weights.h"
+#include "heed/attention/score_chain.h"
 #include "heed/attention/score_passes.h"
 #include "heed/attention/tile_mask.h"
 #include "heed/core/memory.h"
@@ -158,8 +159,7 @@ class InsightPanel {
     const int64_t first = int64_t{run.first} * kLanes;
     for_each_row_tile<C>(run.end - run.begin, [&]<int R>(int64_t row) HWY_ATTR {
       RegisterTile<R, C> tile;
-      tile.set_zero();
-      tile.accumulate(rows + (run.begin + row) * step, step, 1, q_ + first, kWidth, d_k_);
+      score_chains(tile, rows + (run.begin + row) * step, step, q_ + first, kWidth, d_k_);
       tile.store(scores_ + (run.begin + row) * kWidth + first, kWidth);
     });
   }

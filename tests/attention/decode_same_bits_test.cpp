@@ -47,7 +47,8 @@ TEST_F(DecodeSameBits, ForAnySplitOfThePromptIntoChunks) {
 }
 
 TEST_F(DecodeSameBits, ForAnyWidths) {
-  for (const auto& [d_k, d_v] : {std::pair{1, 1}, {7, 33}, {16, 64}, {64, 64}, {128, 128}, {80, 136}, {200, 5}}) {
+  for (const auto& [d_k, d_v] :
+       {std::pair{1, 1}, {7, 33}, {16, 64}, {64, 64}, {128, 128}, {80, 136}, {200, 5}, {300, 16}}) {
     SCOPED_TRACE(::testing::Message() << d_k << " and " << d_v);
     AttentionCase c({.t_q = 140, .t_k = 140, .heads = 6, .kv_heads = 2, .d_k = d_k, .d_v = d_v}, Layout::fused_qkv, 2);
     on_every_isa([&] {

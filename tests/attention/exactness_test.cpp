@@ -59,6 +59,8 @@ TEST(AttentionExactness, ForwardIsWithin2em6AtAnyLengthUpTo32768) {
       {.t_q = 50, .t_k = 128, .heads = 2, .kv_heads = 2, .d_k = 64, .d_v = 64},
       {.t_q = 50, .t_k = 1000, .heads = 2, .kv_heads = 1, .d_k = 64, .d_v = 64},
       {.t_q = 20, .t_k = 2048, .heads = 2, .kv_heads = 2, .d_k = 128, .d_v = 128},
+      {.t_q = 64, .t_k = 200, .heads = 4, .kv_heads = 4, .d_k = 256, .d_v = 256},
+      {.t_q = 64, .t_k = 200, .heads = 4, .kv_heads = 4, .d_k = 1024, .d_v = 64},
       {.t_q = 20, .t_k = 4097, .heads = 2, .kv_heads = 2, .d_k = 80, .d_v = 33},
       {.t_q = 9, .t_k = 32768, .heads = 1, .kv_heads = 1, .d_k = 64, .d_v = 64},
   };
