@@ -1,6 +1,7 @@
 #include "heed/parallel/parallel_for.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +99,38 @@ TEST_F(ParallelFor, WakesWorkersThatSleep) {
     });
     EXPECT_EQ(begun.load(), kThreads);
   }
+}
+
+// A worker that is queued behind its caller is no help.
+TEST_F(ParallelFor, WorkersThatDidNotComeAreKeptOffTheCallersCore) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "one core";
+  set_threads(2);
+  parallel_for(2, [](int64_t, int) {});  // the pool is up, on all cores
+  for (int core = 0, moves = 0; moves < 2; ++core) {
+    if (!CPU_ISSET(core, &before)) continue;
+    ++moves;
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(core, &here);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(here), &here), 0);
+    for (int call = 0; call < 20; ++call) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the worker sleeps, so it comes too late:
+      parallel_for(2, [](int64_t, int) {});
+    }
+    cpu_set_t workers;
+    CPU_ZERO(&workers);
+    std::atomic<int> begun{0};
+    parallel_for(2, [&](int64_t, int worker) {
+      if (worker != 0) sched_getaffinity(0, sizeof(workers), &workers);
+      begun.fetch_add(1);
+      while (begun.load() < 2) std::this_thread::yield();
+    });
+    EXPECT_FALSE(CPU_ISSET(core, &workers)) << "core " << core;
+    EXPECT_EQ(CPU_COUNT(&workers), CPU_COUNT(&before) - 1);
+  }
+  sched_setaffinity(0, sizeof(before), &before);
 }
 
 TEST_F(ParallelFor, RunsANestedCallOnTheCallingThread) {
