@@ -125,6 +125,8 @@ void add_layer_cases(std::vector<AttentionCase>& cases) {
   packed.sizes.packed = true;
   cases.insert(cases.end(), {forward, packed, layer_case("both", "causal")});
   for (const char* kind : {"forward", "both"}) {
+    cases.push_back(variant(layer_case(kind, "causal"), "layer", "rotary"));
+    cases.back().sizes.option = "rotary";
     cases.push_back(variant(layer_case(kind, "causal"), "layer", "threads"));
     cases.back().all_threads = true;
   }

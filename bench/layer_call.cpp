@@ -12,6 +12,10 @@ LayerCall::LayerCall(const AttentionSizes& sizes, bool with_backward) : sizes_(s
   options_.kv_heads = sizes.kv_heads;
   options_.attention.mask = mask_of(sizes);
   options_.attention.workspace = &workspace_;
+  if (sizes.option == "rotary") {
+    rotary_.emplace(RotaryOptions{.pairing = RotaryPairing::halves, .width = sizes.dim, .positions = sizes.t_q});
+    options_.rotary.table = &*rotary_;
+  }
   const std::vector<int64_t> shape{sizes.batch, sizes.t_q, sizes.width};
   x_ = Tensor(shape);
   y_ = Tensor(shape);

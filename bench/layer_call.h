@@ -1,6 +1,8 @@
 // LayerCall: the tensors of one multi-head layer, self attention, and the calls that the bench times.
 #pragma once
 
+#include <optional>
+
 #include "bench/row.h"
 #include "heed/attention/multihead.h"
 #include "heed/core/tensor.h"
@@ -29,6 +31,7 @@ class LayerCall {
 
   AttentionSizes sizes_;
   Workspace workspace_;
+  std::optional<RotaryTable> rotary_;
   MultiHeadOptions options_;
   MultiHeadState state_;
   Tensor x_, y_, d_x_, d_y_;  // [B, T, C]

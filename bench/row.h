@@ -23,7 +23,7 @@ struct AttentionSizes {
   int64_t t_k = 0;
   int64_t width = 0;     // of the model, in rows of the whole layer: projections, attention, output; else 0
   bool packed = false;   // the layer's weights were packed before
-  std::string option{};  // a score option: alibi, table, cap, sink, sigmoid, bias, dropout; or none
+  std::string option{};  // a score option: alibi, table, cap, sink, sigmoid, bias, dropout; of a layer: rotary; or none
 };
 
 struct MatmulSizes {

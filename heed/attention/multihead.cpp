@@ -5,77 +5,13 @@
 #include <utility>
 
 #include "heed/attention/problem.h"
+#include "heed/attention/projection.h"
 #include "heed/attention/trace_steps.h"
 #include "heed/core/error.h"
-#include "heed/ops/matmul.h"
 #include "heed/simd/isa.h"
 
 namespace heed {
 namespace {
-
-// The parameters of one projection: a plain weight or a packed one.
-struct Linear {
-  View<const float, 2> weight;           // [outputs, inputs]
-  const PackedMatrix* packed = nullptr;  // [inputs, outputs]
-  View<const float, 1> bias;
-
-  int64_t outputs() const { return packed != nullptr ? packed->columns() : weight.size(0); }
-  int64_t inputs() const { return packed != nullptr ? packed->rows() : weight.size(1); }
-  Shape<2> shape() const { return {outputs(), inputs()}; }
-  bool given() const { return packed != nullptr ? outputs() > 0 : weight.data() != nullptr; }
-  bool rounded() const { return packed != nullptr && packed->storage() == WeightStorage::bf16; }
-};
-struct Linears {
-  Linear q, k, v, out;
-  Linear qkv;  // q, k and v as one projection, where their parameters lie in one matrix
-
-  bool rounded() const { return q.rounded() || k.rounded() || v.rounded() || out.rounded(); }
-};
-
-Linear packed_linear(const PackedMatrix& weight, const Tensor& bias) {
-  return {{}, &weight, bias.count() == 0 ? View<const float, 1>() : bias.view<1>()};
-}
-Linears linears_of(const PackedMultiHead& p) {
-  return {packed_linear(p.q, p.q_bias),
-          packed_linear(p.k, p.k_bias),
-          packed_linear(p.v, p.v_bias),
-          packed_linear(p.out, p.out_bias),
-          {}};
-}
-
-// Do b's rows (or values) follow a's in memory?
-bool follows(View<const float, 2> a, View<const float, 2> b) {
-  return a.size(1) == b.size(1) && a.strides() == b.strides() && b.data() == a.data() + a.size(0) * a.stride(0);
-}
-bool follows(View<const float, 1> a, View<const float, 1> b) {
-  if (a.data() == nullptr || b.data() == nullptr) return a.data() == b.data();
-  return a.stride(0) == 1 && b.stride(0) == 1 && b.data() == a.data() + a.size(0);
-}
-
-// The weights of q, k and v, or their gradients, lie in one matrix, and their biases in one array.
-bool lie_together(const MultiHeadParameters<const float>& p) {
-  return follows(p.q, p.k) && follows(p.k, p.v) && follows(p.q_bias, p.k_bias) && follows(p.k_bias, p.v_bias);
-}
-
-// That matrix, and that array of `rows` values.
-template <class T>
-View<T, 2> all_weights(const MultiHeadParameters<T>& p) {
-  return {p.q.data(), {p.q.size(0) + p.k.size(0) + p.v.size(0), p.q.size(1)}, p.q.strides()};
-}
-template <class T>
-View<T, 1> all_biases(const MultiHeadParameters<T>& p, int64_t rows) {
-  return p.q_bias.data() == nullptr ? View<T, 1>() : View<T, 1>(p.q_bias.data(), {rows});
-}
-
-Linears linears_of(const MultiHeadParameters<const float>& p) {
-  Linears result{
-      {p.q, nullptr, p.q_bias}, {p.k, nullptr, p.k_bias}, {p.v, nullptr, p.v_bias}, {p.out, nullptr, p.out_bias}, {}};
-  if (lie_together(p)) {
-    result.qkv.weight = all_weights(p);
-    result.qkv.bias = all_biases(p, result.qkv.outputs());
-  }
-  return result;
-}
 
 struct Sizes {
   int64_t batch, t_q, t_k, heads, kv_heads, d_k, d_v, out;
@@ -91,13 +27,6 @@ struct Sizes {
 // Are the rows of all items evenly spaced, so that they are the rows of one matrix?
 bool has_even_rows(View<const float, 3> view) {
   return view.size(0) <= 1 || view.size(1) <= 1 || view.stride(0) == view.size(1) * view.stride(1);
-}
-
-// [B, T, C] with even rows as [B·T, C].
-template <class T>
-View<T, 2> tokens(View<T, 3> view) {
-  const int64_t step = view.size(1) == 1 ? view.stride(0) : view.stride(1);
-  return {view.data(), {view.size(0) * view.size(1), view.size(2)}, {step, view.stride(2)}};
 }
 
 // [B, T, H·D] as [B, T, H, D].
@@ -170,6 +99,10 @@ Sizes check_layer(const char* function, const MultiHeadInputs& in, const Linears
   // What attention would refuse is refused now, before anything is written. These views only carry shapes.
   const float any = 0.0F;
   check_problem(function, {{&any, s.q()}, {&any, s.k()}, {&any, s.v()}}, options.attention);
+  if (const LayerRotary& rotary = options.rotary; rotary.table != nullptr) {
+    check_rotary(function, "q", s.q(), *rotary.table, rotary.query);
+    check_rotary(function, "k", s.k(), *rotary.table, rotary.key);
+  }
   return s;
 }
 
@@ -211,38 +144,12 @@ Projections projections(Tensor (&parts)[3], bool fused, const Sizes& s) {
   return result;
 }
 
-// c = a · weightᵀ + bias
-void project(View<const float, 3> a, const Linear& linear, View<float, 3> c, Workspace* workspace) {
-  MatmulOptions options;
-  options.bias = linear.bias;
-  options.workspace = workspace;
-  if (linear.packed != nullptr) return matmul(tokens(a), *linear.packed, tokens(c), options);
-  matmul(tokens(a), linear.weight.transposed(), tokens(c), options);
-}
-
-// Where the gradients of a projection go; null views are not computed.
-struct ProjectionGradients {
-  View<float, 3> input;
-  bool add_to_input = false;
-  View<float, 2> weight;
-  View<float, 1> bias;
-};
-
-// The gradients of c = a · weightᵀ + bias: d_a (+)= d_c · weight, d_weight = d_cᵀ · a, d_bias = Σ_tokens d_c.
-void project_backward(View<const float, 3> a, View<const float, 2> weight, View<const float, 3> d_c,
-                      const ProjectionGradients& gradients, Workspace* workspace) {
-  MatmulOptions options;
-  options.workspace = workspace;
-  const View<const float, 2> d_rows = tokens(d_c);
-  if (gradients.weight.data() != nullptr) matmul(d_rows.transposed(), tokens(a), gradients.weight, options);
-  if (gradients.bias.data() != nullptr) {
-    // A row of ones sums over the tokens, in matmul's order.
-    const float one = 1.0F;
-    const View<float, 1>& bias = gradients.bias;
-    matmul({&one, {1, d_rows.size(0)}, {0, 0}}, d_rows, {bias.data(), {1, bias.size(0)}, {0, bias.stride(0)}}, options);
-  }
-  options.accumulate = gradients.add_to_input;
-  if (gradients.input.data() != nullptr) matmul(d_rows, weight, tokens(gradients.input), options);
+// Turns q and k, or their gradients back, in place.
+template <class Rotate>
+void turn(const LayerRotary& rotary, const Projections& made, Rotate rotate) {
+  if (rotary.table == nullptr) return;
+  rotate(made.heads[0], *rotary.table, rotary.query, made.heads[0]);
+  rotate(made.heads[1], *rotary.table, rotary.key, made.heads[1]);
 }
 
 template <int N>
@@ -322,6 +229,7 @@ void forward(const MultiHeadInputs& in, const Linears& p, const MultiHeadOptions
     project(in.key, p.k, made.rows[1], workspace);
     project(in.value, p.v, made.rows[2], workspace);
   }
+  turn(options.rotary, made, rotary_forward);
   const View<float, 3> concat = shaped(state.concat, s.concat());
   const RowStates<float> rows{shaped(state.reference, s.rows()), shaped(state.sum, s.rows())};
   const bool sigmoid = options.attention.scores.normaliser == Normaliser::sigmoid;  // which has no row states
@@ -397,6 +305,7 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   if (options.trace != nullptr) {
     record_attention_gradients(state.attention, options.attention, d_heads, d_attention, *options.trace);
   }
+  turn(options.rotary, d_made, rotary_backward);
 
   const View<float, 3>& d_query = gradients.query;
   const View<float, 3>& d_key = gradients.key;

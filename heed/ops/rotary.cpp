@@ -27,14 +27,14 @@ void check_tensor(const char* function, const char* name, View<const float, 4> t
 }
 
 // Refuses positions that the table does not hold.
-void check_held(const char* function, const RotaryOptions& table, int64_t least, int64_t most) {
-  check(least >= table.first && most - table.first < table.positions, function, "tokens stand at positions ", least,
-        " … ", most, ", but the table holds ", table.positions, " from ", table.first,
+void check_held(const char* function, const char* name, const RotaryOptions& table, int64_t least, int64_t most) {
+  check(least >= table.first && most - table.first < table.positions, function, "the tokens of ", name,
+        " stand at positions ", least, " … ", most, ", but the table holds ", table.positions, " from ", table.first,
         " on; build it for the positions that are needed");
 }
 
-void check_positions(const char* function, const RotaryOptions& table, const RotaryPositions& where, int64_t batch,
-                     int64_t tokens) {
+void check_positions(const char* function, const char* name, const RotaryOptions& table, const RotaryPositions& where,
+                     int64_t batch, int64_t tokens) {
   const auto count = static_cast<int64_t>(where.offsets.size());
   const bool given = where.positions.data() != nullptr;
   check((where.offset != 0 ? 1 : 0) + (count > 0 ? 1 : 0) + (given ? 1 : 0) <= 1, function,
@@ -50,14 +50,14 @@ void check_positions(const char* function, const RotaryOptions& table, const Rot
   if (given) {
     for (int64_t b = 0; b < where.positions.size(0); ++b) {
       for (int64_t t = 0; t < tokens; ++t) {
-        check_held(function, table, where.positions(b, t), where.positions(b, t));
+        check_held(function, name, table, where.positions(b, t), where.positions(b, t));
       }
     }
     return;
   }
   const auto check_offset = [&](int64_t offset) {
     check(std::abs(offset) <= kMostPosition, function, "an offset is ", offset, "; it must be within ±", kMostPosition);
-    check_held(function, table, offset, offset + tokens - 1);
+    check_held(function, name, table, offset, offset + tokens - 1);
   };
   if (count == 0) check_offset(where.offset);
   for (const int64_t offset : where.offsets) check_offset(offset);
@@ -87,9 +87,7 @@ void check_call(const RotaryCall& call, const RotaryTable& table, const RotaryPo
   check(from.data() != to.data() || from.count() == 0 || from.strides() == to.strides(), function, to_name,
         " begins where ", from_name, " does but has strides ", to.strides(), " instead of ", from.strides(),
         "; give the same view, or memory of its own");
-  check(table.options().width <= from.size(3), function, "the table rotates ", table.options().width, " elements of ",
-        from.size(3), " in ", from_name, " ", from.shape());
-  check_positions(function, table.options(), where, from.size(0), from.size(1));
+  check_rotary(function, from_name, from.shape(), table, where);
 }
 
 void rotate(const RotaryCall& call, const RotaryTable& table, const RotaryPositions& where) {
@@ -154,6 +152,13 @@ RotaryTable::RotaryTable(const RotaryOptions& options) : options_(options) {
       }
     }
   });
+}
+
+void check_rotary(const char* function, const char* name, const Shape<4>& shape, const RotaryTable& table,
+                  const RotaryPositions& positions) {
+  check(table.options().width <= shape[3], function, "the table rotates ", table.options().width, " elements of ",
+        shape[3], " in ", name, " ", shape);
+  check_positions(function, name, table.options(), positions, shape[0], shape[1]);
 }
 
 void rotary_forward(View<const float, 4> x, const RotaryTable& table, const RotaryPositions& positions,

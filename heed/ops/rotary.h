@@ -57,6 +57,10 @@ struct RotaryPositions {
   View<const int64_t, 2> positions{};  // or, where not null, at positions(b, t), [B or 1, T]
 };
 
+// Refuses, in the name of `function`, a tensor [B, T, H, D] whose width or positions do not fit the table.
+void check_rotary(const char* function, const char* name, const Shape<4>& shape, const RotaryTable& table,
+                  const RotaryPositions& positions);
+
 // x [B, T, H, D] → out, of the same shape. `out` may be x itself; any other overlap is not allowed.
 void rotary_forward(View<const float, 4> x, const RotaryTable& table, const RotaryPositions& positions,
                     View<float, 4> out);

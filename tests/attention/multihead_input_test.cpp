@@ -31,6 +31,26 @@ std::vector<float> all_results(const Layer& layer) {
   return all;
 }
 
+TEST(MultiHeadInput, RotaryTablesThatDoNotFitAreRefusedBeforeAnythingIsWritten) {
+  Layer layer(self_sizes());
+  layer.run();
+  const std::vector<float> before = all_results(layer);
+  const std::vector<float> projections = floats(layer.state.projections[0]);
+  const auto refused = [&](const LayerRotary& rotary, const std::string& rule) {
+    layer.options.rotary = rotary;
+    expect_refused("multihead_forward", rule, [&] { layer.forward(); });
+    expect_refused("multihead_backward", rule, [&] { layer.backward(); });
+    EXPECT_TRUE(same_bits(before, all_results(layer)));
+    EXPECT_TRUE(same_bits(projections, floats(layer.state.projections[0])));
+  };
+  const RotaryTable short_table({.width = 2, .positions = 4});
+  refused({&short_table, {}, {}}, "the tokens of q stand at positions 0 … 4");
+  const RotaryTable table({.width = 2, .positions = 5});
+  refused({&table, {}, {.offset = 1}}, "the tokens of k stand at positions 1 … 5");
+  const RotaryTable wide({.width = 4, .positions = 5});
+  refused({&wide, {}, {}}, "rotates 4 elements of 3");
+}
+
 TEST(MultiHeadInput, SizesThatDoNotFitAreRefused) {
   Layer layer(self_sizes());
   const MultiHeadParameters<const float> p = layer.parameters();

@@ -1,6 +1,7 @@
 // The layer around attention: projections, concatenated heads, W_O, and every gradient.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <vector>
@@ -48,6 +49,9 @@ struct PlainLayer {
     }
     const Shape<4> shapes[3] = {
         {s.batch, s.t_q, s.heads, s.d_k}, {s.batch, s.t_k, s.kv_heads, s.d_k}, {s.batch, s.t_k, s.kv_heads, s.d_v}};
+    const LayerRotary& rotary = layer_.options.rotary;
+    turn({projected[0].data(), shapes[0]}, rotary.query);
+    turn({projected[1].data(), shapes[1]}, rotary.key);
     std::vector<Complex> heads(static_cast<size_t>(s.batch * s.t_q * s.heads * s.d_v));
     reference::Inputs<Complex> in{{projected[0].data(), shapes[0]},
                                   {projected[1].data(), shapes[1]},
@@ -66,6 +70,31 @@ struct PlainLayer {
       }
     }
     return y;
+  }
+
+  // (x, y) → (x cos a - y sin a, x sin a + y cos a), for every pair of every head.
+  void turn(View<Complex, 4> heads, const RotaryPositions& where) const {
+    const RotaryTable* const table = layer_.options.rotary.table;
+    if (table == nullptr) return;
+    const bool neighbours = table->options().pairing == RotaryPairing::interleaved;
+    const int64_t pairs = table->pairs();
+    for (int64_t b = 0; b < heads.size(0); ++b) {
+      for (int64_t t = 0; t < heads.size(1); ++t) {
+        const float* const row =
+            table->row((where.offsets.empty() ? where.offset : where.offsets[static_cast<size_t>(b)]) + t);
+        for (int64_t h = 0; h < heads.size(2); ++h) {
+          for (int64_t i = 0; i < pairs; ++i) {
+            Complex& one = heads(b, t, h, neighbours ? 2 * i : i);
+            Complex& other = heads(b, t, h, neighbours ? 2 * i + 1 : pairs + i);
+            const Complex before = one;
+            const double cosine = row[i];
+            const double sine = row[pairs + i];
+            one = before * cosine - other * sine;
+            other = before * sine + other * cosine;
+          }
+        }
+      }
+    }
   }
 
   Complex loss() const {
@@ -93,9 +122,10 @@ struct PlainLayer {
   const Layer& layer_;
 };
 
-void expect_right(const LayerSizes& sizes, const Mask& mask) {
+void expect_right(const LayerSizes& sizes, const Mask& mask, const LayerRotary& rotary = {}) {
   Layer layer(sizes);
   layer.options.attention.mask = mask;
+  layer.options.rotary = rotary;
   PlainLayer plain(layer);
   std::vector<double> y;
   for (const Complex& value : plain.forward()) y.push_back(value.real());
@@ -131,6 +161,49 @@ TEST(MultiHead, SelfAttentionThroughOneProjection) {
   Layer layer(self_sizes());
   layer.run();
   EXPECT_TRUE(layer.state.fused);
+}
+
+TEST(MultiHead, RotaryPositionsAndEveryGradientAgainstComplexSteps) {
+  const std::vector<int64_t> offsets = {3, 0};
+  for (const RotaryPairing pairing : {RotaryPairing::interleaved, RotaryPairing::halves}) {
+    // 4 of the 5 elements of a head are rotated.
+    const RotaryTable table({.pairing = pairing, .base = 100.0, .width = 4, .positions = 12});
+    LayerSizes self = self_sizes();
+    self.d_k = 5;
+    expect_right(self, Mask::causal(), {&table, {}, {}});
+    LayerSizes cross;
+    cross.d_k = 5;
+    expect_right(cross, Mask(), {&table, {.offset = 2}, {.offset = 0, .offsets = offsets}});
+  }
+}
+
+Tensor copy_of(View<const float, 4> from) {
+  Tensor result({from.shape().begin(), from.shape().end()});
+  const View<float, 4> to = result.view<4>();
+  for (int64_t b = 0; b < to.size(0); ++b) {
+    for (int64_t t = 0; t < to.size(1); ++t) {
+      for (int64_t h = 0; h < to.size(2); ++h) std::copy_n(&from(b, t, h, 0), to.size(3), &to(b, t, h, 0));
+    }
+  }
+  return result;
+}
+
+TEST(MultiHead, RotaryPositionsAreRotaryForwardOnTheProjections) {
+  const RotaryTable table({.width = 2, .positions = 5});
+  on_every_isa([&] {
+    Layer plain(self_sizes());
+    Layer turned(self_sizes());
+    turned.options.rotary.table = &table;
+    plain.forward();
+    turned.forward();
+    for (const auto part : {&AttentionInputs::q, &AttentionInputs::k, &AttentionInputs::v}) {
+      Tensor expected = copy_of(plain.state.attention.*part);
+      const Tensor got = copy_of(turned.state.attention.*part);
+      if (part != &AttentionInputs::v) rotary_forward(expected.view<4>(), table, {}, expected.view<4>());
+      EXPECT_TRUE(same_bits(floats(expected), floats(got)));
+    }
+    EXPECT_FALSE(same_bits(floats(plain.y), floats(turned.y)));
+  });
 }
 
 TEST(MultiHead, WithoutBiasesAndWithoutOutputProjection) {

@@ -197,6 +197,8 @@ class Torch:
         torch = self.torch
         if row["heads"] != row["kv_heads"]:
             return []
+        if row.get("option") == "rotary":
+            return self.rotary_layer(row)
         layer = torch.nn.MultiheadAttention(row["width"], row["heads"], batch_first=True)
         x = torch.randn(row["batch"], row["t_q"], row["width"])
         causal = row["mask"] == "causal"
@@ -218,6 +220,37 @@ class Torch:
             saved = forward(layer)
             return [lambda: torch.autograd.grad(saved, leaves, d_y, retain_graph=True)]
         return [lambda: torch.autograd.grad(forward(layer), leaves, d_y)]
+
+    def rotary_layer(self, row):
+        """The same with rotary positions, which MultiheadAttention does not have: its parts, one by one."""
+        torch, linear = self.torch, self.torch.nn.functional.linear
+        batch, length, width, heads, dim = (row[key] for key in ("batch", "t_q", "width", "heads", "dim"))
+        x = torch.randn(batch, length, width)
+        w_in, w_out = torch.randn(3 * heads * dim, width) * width**-0.5, torch.randn(width, heads * dim) * width**-0.5
+        b_in, b_out = torch.randn(3 * heads * dim), torch.randn(width)
+        frequencies = 10000.0 ** (-torch.arange(0, dim, 2) / dim)
+        angles = torch.arange(length)[:, None] * frequencies.repeat(2)[None, :]
+        cosines, sines = angles.cos(), angles.sin()
+
+        def turned(part):
+            lower, upper = part.chunk(2, -1)
+            return part * cosines + torch.cat([-upper, lower], -1) * sines
+
+        def forward():
+            q, k, v = linear(x, w_in, b_in).view(batch, length, 3, heads, dim).permute(2, 0, 3, 1, 4)
+            heads_out = torch.nn.functional.scaled_dot_product_attention(turned(q), turned(k), v,
+                                                                         is_causal=row["mask"] == "causal")
+            return linear(heads_out.transpose(1, 2).reshape(batch, length, heads * dim), w_out, b_out)
+
+        def inference():
+            with torch.inference_mode():
+                forward()
+
+        if row["kind"] == "forward":
+            return [inference]
+        leaves = [tensor.requires_grad_() for tensor in (x, w_in, b_in, w_out, b_out)]
+        d_y = torch.randn_like(x)
+        return [lambda: torch.autograd.grad(forward(), leaves, d_y)]
 
 
 class OnnxRuntime:
@@ -261,6 +294,8 @@ class OnnxRuntime:
         plain = plain and "option" not in row
         if not plain or row["heads"] != row["kv_heads"]:
             return []
+        if row["t_q"] != row["t_k"]:
+            return []
         batch, heads, length, dim = row["batch"], row["heads"], row["t_q"], row["dim"]
         q, k, v = (normal(batch, heads, length, dim) for _ in range(3))
         rows = {"q": q, "k": k, "v": v}
@@ -275,7 +310,8 @@ class OnnxRuntime:
     def layer(self, row, normal):
         """The contributed Attention, which makes q, k and v itself, and the output projection."""
         import onnx_model
-        if row["kind"] != "forward" or row["mask"] not in ("dense", "causal") or row["heads"] != row["kv_heads"]:
+        plain = row["kind"] == "forward" and row["mask"] in ("dense", "causal") and "option" not in row
+        if not plain or row["heads"] != row["kv_heads"]:
             return []
         width, inner = row["width"], row["heads"] * row["dim"]
         weights = {"w_in": normal(width, 3 * inner) / width**0.5, "b_in": normal(3 * inner),
