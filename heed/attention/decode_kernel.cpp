@@ -155,29 +155,34 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
   });
 }
 
-// 1. Scores of the keys that any row sees, in whole vectors and from a panel's first key on, in the chains of forward.
+// Calls visit.operator()<C>(at) for tiles of up to `most` vectors until the elements [begin, end) of a row are covered. A
+// tile lies in one panel, or takes its vectors from panels of one vector each.
+template <int most, class Visit>
+HWY_INLINE void for_each_tile(int64_t begin, int64_t end, int64_t panel, Visit visit) {
+  for (int64_t at = begin / kLanes * kLanes; at < end;) {
+    const int64_t until = panel == kLanes ? end : std::min(end, (at / panel + 1) * panel);
+    const int vectors = static_cast<int>(std::min<int64_t>(most, divide_up<int64_t>(until - at, kLanes)));
+    with_count<most>(vectors, [&]<int C>() HWY_ATTR { visit.template operator()<C>(at); });
+    at += int64_t{vectors} * kLanes;
+  }
+}
+
+// 1. Scores of the keys that any row sees, in whole vectors, in the chains of forward.
 template <int R, class Element>
 void DecodeRows::score(const RowGroup& group, const Element* k, LinesAhead& ahead) {
   const int64_t q_step = round_up<int64_t>(layout_.d_k, kUnit);
   const float* q = q_ + group.first * q_step;
-  const int64_t begin = group.begin / kKvPanel * (kKvPanel / kLanes);
-  const int64_t end = divide_up<int64_t>(group.end, kLanes);
-  const int64_t panel_step = layout_.d_k * kKvPanel;
-  for (int64_t at = begin; at < end;) {
-    const int vectors = static_cast<int>(std::min<int64_t>(kStreamVectors<R>, end - at));
-    with_count<kStreamVectors<R>>(vectors, [&]<int C>() HWY_ATTR {
-      const Element* const from = k + panel_offset(at, panel_step);
-      for (int64_t d = 0; d < layout_.d_k; d += kChainWidths) {
-        RegisterTile<R, C> tile;
-        tile.set_zero();
-        accumulate_stream(tile, q + d, q_step, from + d * kKvPanel, panel_step, std::min(kChainWidths, layout_.d_k - d),
-                          ahead, [](int64_t) HWY_ATTR {});
-        float* const to = scores_ + at * kLanes;
-        d == 0 ? tile.store(to, kPageKeys) : tile.add_to(to, kPageKeys);
-      }
-    });
-    at += vectors;
-  }
+  const int64_t panel = layout_.panel;
+  const int64_t vector_step = panel == kLanes ? layout_.d_k * panel : kLanes;
+  for_each_tile<kStreamVectors<R>>(group.begin, group.end, panel, [&]<int C>(int64_t key) HWY_ATTR {
+    for (int64_t d = 0; d < layout_.d_k; d += kChainWidths) {
+      RegisterTile<R, C> tile;
+      tile.set_zero();
+      accumulate_stream(tile, q + d, q_step, Stream<Element>{k + layout_.k_at(key, d), panel, vector_step},
+                        std::min(kChainWidths, layout_.d_k - d), ahead, [](int64_t) HWY_ATTR {});
+      d == 0 ? tile.store(scores_ + key, kPageKeys) : tile.add_to(scores_ + key, kPageKeys);
+    }
+  });
 }
 
 // 1. weights = 2^(score - reference of the row), 0 where hidden.
@@ -207,32 +212,27 @@ void DecodeRows::exponentiate(const RowGroup& group) {
 // 2. o = weights · v, one chain over the keys for each element; the sum likewise, in the shadow of the first widths.
 template <int R, class Element>
 void DecodeRows::multiply(const RowGroup& group, const Element* v, LinesAhead& ahead) {
-  constexpr int64_t kPanelStep = kPageKeys * kKvPanel;
-  const int64_t end = divide_up<int64_t>(layout_.d_v, kLanes);
-  const float* weights = weights_ + group.begin;
-  const Element* from = v + group.begin * kKvPanel;
+  const float* const weights = weights_ + group.begin;
   const int64_t keys = group.end - group.begin;
-  for (int64_t at = 0; at < end;) {
-    const int vectors = static_cast<int>(std::min<int64_t>(kStreamVectors<R>, end - at));
-    with_count<kStreamVectors<R>>(vectors, [&]<int C>() HWY_ATTR {
-      RegisterTile<R, C> tile;
-      tile.set_zero();
-      if (at == 0) {
-        Vector sum[R];
-        for (int r = 0; r < R; ++r) sum[r] = hn::Zero(kFloats);
-        accumulate_stream(tile, weights, kPageKeys, from, kPanelStep, keys, ahead, [&](int64_t key) HWY_ATTR {
+  const int64_t panel = layout_.panel;
+  const int64_t vector_step = panel == kLanes ? kPageKeys * panel : kLanes;
+  for_each_tile<kStreamVectors<R>>(0, layout_.d_v, panel, [&]<int C>(int64_t d) HWY_ATTR {
+    const Stream<Element> from{v + layout_.v_at(group.begin, d), layout_.v_panel(d), vector_step};
+    RegisterTile<R, C> tile;
+    tile.set_zero();
+    if (d == 0) {
+      Vector sum[R];
+      for (int r = 0; r < R; ++r) sum[r] = hn::Zero(kFloats);
+      accumulate_stream(tile, weights, kPageKeys, from, keys, ahead, [&](int64_t key) HWY_ATTR {
 #pragma GCC unroll 4
-          for (int r = 0; r < R; ++r) sum[r] = hn::Add(sum[r], hn::Set(kFloats, weights[r * kPageKeys + key]));
-        });
-        for (int r = 0; r < R; ++r) piece_result(r)[1] = hn::GetLane(sum[r]);
-      } else {
-        accumulate_stream(tile, weights, kPageKeys, from + panel_offset(at, kPanelStep), kPanelStep, keys, ahead,
-                          [](int64_t) HWY_ATTR {});
-      }
-      tile.store(piece_ + kPieceResultHead + at * kLanes, piece_result_floats(layout_));
-    });
-    at += vectors;
-  }
+        for (int r = 0; r < R; ++r) sum[r] = hn::Add(sum[r], hn::Set(kFloats, weights[r * kPageKeys + key]));
+      });
+      for (int r = 0; r < R; ++r) piece_result(r)[1] = hn::GetLane(sum[r]);
+    } else {
+      accumulate_stream(tile, weights, kPageKeys, from, keys, ahead, [](int64_t) HWY_ATTR {});
+    }
+    tile.store(piece_ + kPieceResultHead + d, piece_result_floats(layout_));
+  });
 }
 
 // 3. Is the reference 0 right for every row that sees a key of this piece?

@@ -22,6 +22,9 @@ namespace heed {
 // Keys of a page: a piece of the order of arithmetic (README.md).
 inline constexpr int64_t kPageKeys = 128;
 
+// Elements that rows of V are padded to: the widest vector.
+inline constexpr int64_t kKvUnit = 16;
+
 enum class KvStorage {
   f32,   // decode gives the bits of the full forward
   bf16,  // half the bytes, rounded to nearest even when appended; arithmetic stays f32
@@ -34,23 +37,24 @@ struct KvCacheOptions {
   int64_t d_k = 0;
   int64_t d_v = 0;
   KvStorage storage = KvStorage::f32;
+  // Query heads that will read the cache; 0: as many as kv_heads. Only the layout of pages depends on it, which suits one
+  // query head a key/value head or several, and the instruction set in use; any may read it, with the same bits.
+  int64_t heads = 0;
   // KvCache::bytes(options) bytes of the caller's, on a boundary of 64, that outlive the cache; null: the cache takes
   // memory of its own and asks for huge pages.
   std::byte* memory = nullptr;
 };
 
-// Keys of a panel of K, widths of a panel of V: a cache line of f32.
-inline constexpr int64_t kKvPanel = 16;
-
-// Where keys and values lie. For each head and page: K as [8 panels][Dk][16 keys], then V as [v_step / 16 panels]
-// [128 keys][16 widths]: decode reads panel after panel, each as it lies in memory. The pages of a head follow each
-// other, so a sequence that was appended in one go is read as one stream.
+// Where keys and values lie. For each head and page: K as panels [Dk][panel keys], then V as panels [128 keys][panel
+// widths], the last one narrower where Dv is not a multiple: decode reads panel after panel, each as it lies in memory.
+// The pages of a head follow each other, so a sequence that was appended in one go is read as one stream.
 struct KvLayout {
   KvStorage storage = KvStorage::f32;
   int64_t kv_heads = 0;
   int64_t d_k = 0;
   int64_t d_v = 0;
-  int64_t v_step = 0;  // Dv rounded up to whole panels
+  int64_t v_step = 0;  // Dv rounded up to kKvUnit
+  int64_t panel = 0;   // keys of a panel of K, widths of a panel of V: 16 or 64
   int64_t pages = 0;
   std::byte* data = nullptr;
 
@@ -59,9 +63,14 @@ struct KvLayout {
   int64_t page_bytes() const { return k_bytes() + kPageKeys * v_step * element_bytes(); }
   std::byte* k_page(int64_t head, int64_t page) const { return data + (head * pages + page) * page_bytes(); }
   std::byte* v_page(int64_t head, int64_t page) const { return k_page(head, page) + k_bytes(); }
-  // The element of a page that holds width d of a key.
-  int64_t k_at(int64_t key, int64_t d) const { return (key / kKvPanel * d_k + d) * kKvPanel + key % kKvPanel; }
-  static int64_t v_at(int64_t key, int64_t d) { return (d / kKvPanel * kPageKeys + key) * kKvPanel + d % kKvPanel; }
+  // The element of a page that holds width d of a key; from there, the next keys of K, or widths of V, of the panel.
+  int64_t k_at(int64_t key, int64_t d) const { return (key / panel * d_k + d) * panel + key % panel; }
+  int64_t v_at(int64_t key, int64_t d) const { return d / panel * panel * kPageKeys + key * v_panel(d) + d % panel; }
+  // The widths of the panel that holds width d.
+  int64_t v_panel(int64_t d) const {
+    const int64_t left = v_step - d / panel * panel;
+    return left < panel ? left : panel;
+  }
 };
 
 // New keys and values of one sequence.
