@@ -63,7 +63,10 @@ class ForwardBlock {
   static int64_t scratch_floats(int64_t d_k, int64_t d_v);
 
  private:
-  void prefetch(const QueryBlock& next);
+  void prefetch_piece(int64_t begin, int64_t keys);
+  void prefetch_block(const QueryBlock& next);
+  // Are pieces asked for as fast as they are read?
+  bool hurries() const { return panels_ == 1 && job_.paged == nullptr; }
   void pack_queries();
   void visit_pieces(ForwardMode mode);
   KeyPiece load_piece(int64_t begin, int64_t keys);
@@ -103,6 +106,7 @@ class ForwardBlock {
 
   const ForwardJob& job_;
   const QueryBlock& block_;
+  const QueryBlock* const next_;
   const int64_t head_;
   const int64_t kv_head_;
   const int64_t d_k_;
@@ -135,7 +139,7 @@ HWY_INLINE void ForwardBlock::score_tiles(const QueryPanel& panel, const KeyPiec
                                           Epilogue epilogue) {
   const float* q = panel.q + run.first * kLanes;
   for_each_row_tile<C>(run.end - run.begin, [&]<int R>(int64_t row) HWY_ATTR HEED_TILE_FUNCTION {
-    prefetcher_.step(8);
+    prefetcher_.step(hurries() ? R * divide_up<int64_t>(d_k_, 16) : 8);
     RegisterTile<R, C> tile;
     score_chains(tile, piece.k + (run.begin + row) * piece.k_step, piece.k_step, q, kWidth, d_k_);
     epilogue(tile, run.begin + row);

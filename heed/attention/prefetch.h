@@ -1,4 +1,4 @@
-// Brings the rows of the next task into L2 while this one computes, a few cache lines at a time.
+// Brings rows that are needed next into L2 while something is computed, a few cache lines at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,11 @@ class Prefetcher {
                         view.size(3) * static_cast<int64_t>(sizeof(float))};
   }
 
+  // Forgets what was added and not asked for.
+  void clear() { count_ = at_ = 0, column_ = 0; }
+
   // Asks for the next few cache lines.
-  void step(int lines) {
+  void step(int64_t lines) {
     while (lines > 0 && at_ < count_) {
       Part& part = parts_[at_];
       for (; lines > 0 && part.rows > 0; --lines) {
