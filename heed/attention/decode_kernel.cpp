@@ -156,11 +156,12 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
 }
 
 // Calls visit.operator()<C>(at) for tiles of up to `most` vectors until the elements [begin, end) of a row are covered. A
-// tile lies in one panel, or takes its vectors from panels of one vector each.
-template <int most, class Visit>
+// tile lies in one panel, or takes its vectors of f32 from panels of one vector each.
+template <class Element, int most, class Visit>
 HWY_INLINE void for_each_tile(int64_t begin, int64_t end, int64_t panel, Visit visit) {
+  const bool across = panel == kLanes && sizeof(Element) == sizeof(float);
   for (int64_t at = begin / kLanes * kLanes; at < end;) {
-    const int64_t until = panel == kLanes ? end : std::min(end, (at / panel + 1) * panel);
+    const int64_t until = across ? end : std::min(end, (at / panel + 1) * panel);
     const int vectors = static_cast<int>(std::min<int64_t>(most, divide_up<int64_t>(until - at, kLanes)));
     with_count<most>(vectors, [&]<int C>() HWY_ATTR { visit.template operator()<C>(at); });
     at += int64_t{vectors} * kLanes;
@@ -174,13 +175,20 @@ void DecodeRows::score(const RowGroup& group, const Element* k, LinesAhead& ahea
   const float* q = q_ + group.first * q_step;
   const int64_t panel = layout_.panel;
   const int64_t vector_step = panel == kLanes ? layout_.d_k * panel : kLanes;
-  for_each_tile<kStreamVectors<R>>(group.begin, group.end, panel, [&]<int C>(int64_t key) HWY_ATTR {
+  for_each_tile<Element, kStreamVectors<R>>(group.begin, group.end, panel, [&]<int C>(int64_t key) HWY_ATTR {
     for (int64_t d = 0; d < layout_.d_k; d += kChainWidths) {
       RegisterTile<R, C> tile;
       tile.set_zero();
       accumulate_stream(tile, q + d, q_step, Stream<Element>{k + layout_.k_at(key, d), panel, vector_step},
                         std::min(kChainWidths, layout_.d_k - d), ahead, [](int64_t) HWY_ATTR {});
-      d == 0 ? tile.store(scores_ + key, kPageKeys) : tile.add_to(scores_ + key, kPageKeys);
+      if (d == 0) {
+        store_stream<Element>(tile, scores_ + key, kPageKeys);
+        continue;
+      }
+      HWY_ALIGN float sums[R * C * kLanes];
+      store_stream<Element>(tile, sums, C * kLanes);
+      tile.load(sums, C * kLanes);
+      tile.add_to(scores_ + key, kPageKeys);
     }
   });
 }
@@ -216,7 +224,7 @@ void DecodeRows::multiply(const RowGroup& group, const Element* v, LinesAhead& a
   const int64_t keys = group.end - group.begin;
   const int64_t panel = layout_.panel;
   const int64_t vector_step = panel == kLanes ? kPageKeys * panel : kLanes;
-  for_each_tile<kStreamVectors<R>>(0, layout_.d_v, panel, [&]<int C>(int64_t d) HWY_ATTR {
+  for_each_tile<Element, kStreamVectors<R>>(0, layout_.d_v, panel, [&]<int C>(int64_t d) HWY_ATTR {
     const Stream<Element> from{v + layout_.v_at(group.begin, d), layout_.v_panel(d), vector_step};
     RegisterTile<R, C> tile;
     tile.set_zero();
@@ -231,7 +239,7 @@ void DecodeRows::multiply(const RowGroup& group, const Element* v, LinesAhead& a
     } else {
       accumulate_stream(tile, weights, kPageKeys, from, keys, ahead, [](int64_t) HWY_ATTR {});
     }
-    tile.store(piece_ + kPieceResultHead + d, piece_result_floats(layout_));
+    store_stream<Element>(tile, piece_ + kPieceResultHead + d, piece_result_floats(layout_));
   });
 }
 

@@ -61,8 +61,42 @@ template <class Element>
 struct Stream {
   const Element* from;
   int64_t step;         // from a step to the next
-  int64_t vector_step;  // from a vector to the next: side by side in a panel, or panels apart
+  int64_t vector_step;  // from a vector to the next: side by side in a panel, or, of f32, panels apart
 };
+
+// Two bf16 side by side are a word, which takes one instruction to widen to either of them, where two vectors of bf16 in
+// order take four. So a tile of bf16 holds even elements in its even columns and odd ones in its odd columns.
+template <class Element, int C>
+inline constexpr bool kHoldsPairs = sizeof(Element) == 2 && C % 2 == 0;
+
+template <int C, class Element>
+HWY_INLINE void load_columns(const Element* from, int64_t vector_step, Vector (&column)[C]) {
+  if constexpr (kHoldsPairs<Element, C>) {
+#pragma GCC unroll 8
+    for (int c = 0; c < C; c += 2) {
+      const auto* const words = reinterpret_cast<const uint32_t*>(from + c * kLanes);
+      column[c] = load_lower(words);
+      column[c + 1] = load_upper(words);
+    }
+  } else {
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) column[c] = load_vector(from + c * vector_step);
+  }
+}
+
+// Stores a tile of accumulate_stream() with its elements in order.
+template <class Element, int R, int C>
+HWY_INLINE void store_stream(const RegisterTile<R, C>& tile, float* to, int64_t row_step) {
+  if constexpr (kHoldsPairs<Element, C>) {
+    for (int r = 0; r < R; ++r) {
+      for (int c = 0; c < C; c += 2) {
+        hn::StoreInterleaved2(tile.sum[r][c], tile.sum[r][c + 1], kFloats, to + r * row_step + c * kLanes);
+      }
+    }
+  } else {
+    tile.store(to, row_step);
+  }
+}
 
 // tile[r][c] = fma(a[r · a_row + k], vector c of step k, tile[r][c]) for k = 0 … depth-1, in order. Asks for as many lines
 // of `ahead` as it reads; calls each(k) once a step.
@@ -82,8 +116,7 @@ HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RES
       for (int64_t byte = 0; byte < kBytes; byte += LinesAhead::kLine) lines.ask();
     }
     Vector column[C];
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) column[c] = load_vector(from + k * step + c * vector_step);
+    load_columns(from + k * step, vector_step, column);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const Vector row = hn::Set(kFloats, a[r * a_row + k]);
