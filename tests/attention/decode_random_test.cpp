@@ -42,16 +42,6 @@ std::vector<int64_t> draw_chunks(Draw& draw, int64_t length) {
   return chunks;
 }
 
-void round_to_bf16(View<float, 4> view) {
-  for (int64_t b = 0; b < view.size(0); ++b) {
-    for (int64_t t = 0; t < view.size(1); ++t) {
-      for (int64_t h = 0; h < view.size(2); ++h) {
-        for (int64_t d = 0; d < view.size(3); ++d) view(b, t, h, d) = from_bf16(to_bf16(view(b, t, h, d)));
-      }
-    }
-  }
-}
-
 // All of c through a cache whose memory ends (or begins) at a guard page.
 void decode_guarded(AttentionCase& c, KvStorage storage, GuardedMemory::Side side, const DecodeOptions& options,
                     const std::vector<int64_t>& chunks) {

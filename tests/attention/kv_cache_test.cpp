@@ -349,7 +349,9 @@ TEST_F(KvCacheTest, RefusesOptionsThatMakeNoCache) {
   refuse("d_k", [](KvCacheOptions& o) { o.d_k = 0; });
   refuse("d_v", [](KvCacheOptions& o) { o.d_v = -1; });
   refuse("kv_heads", [](KvCacheOptions& o) { o.kv_heads = 0; });
-  refuse("memory", [](KvCacheOptions& o) { o.d_k = o.capacity = int64_t{1} << 30, o.kv_heads = 1 << 20; });
+  refuse("heads is 3; give a multiple of kv_heads, 2", [](KvCacheOptions& o) { o.heads = 3; });
+  refuse("heads is -2", [](KvCacheOptions& o) { o.heads = -2; });
+  refuse("memory", [](KvCacheOptions& o) { o.d_k = o.capacity = int64_t{1} << 30, o.kv_heads = o.heads = 1 << 20; });
   refuse("boundary", [&](KvCacheOptions& o) { o.memory = cache.layout().data + 4; });
 }
 

@@ -8,9 +8,21 @@
 #include <vector>
 
 #include "heed/attention/decode.h"
+#include "heed/core/bf16.h"
 #include "tests/support/attention_case.h"
 
 namespace heed::test {
+
+// In bf16's values, which a cache of either storage holds exactly.
+inline void round_to_bf16(View<float, 4> view) {
+  for (int64_t b = 0; b < view.size(0); ++b) {
+    for (int64_t t = 0; t < view.size(1); ++t) {
+      for (int64_t h = 0; h < view.size(2); ++h) {
+        for (int64_t d = 0; d < view.size(3); ++d) view(b, t, h, d) = from_bf16(to_bf16(view(b, t, h, d)));
+      }
+    }
+  }
+}
 
 // A cache that fits the problem's sizes.
 inline KvCacheOptions cache_options(const AttentionSizes& sizes, int64_t capacity, KvStorage storage = KvStorage::f32) {
@@ -18,6 +30,7 @@ inline KvCacheOptions cache_options(const AttentionSizes& sizes, int64_t capacit
   options.capacity = capacity;
   options.sequences = 32;
   options.kv_heads = sizes.kv_heads;
+  options.heads = sizes.heads;
   options.d_k = sizes.d_k;
   options.d_v = sizes.d_v;
   options.storage = storage;
