@@ -155,8 +155,8 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
   });
 }
 
-// Calls visit.operator()<C>(at) for tiles of up to `most` vectors until the elements [begin, end) of a row are covered. A
-// tile lies in one panel, or takes its vectors of f32 from panels of one vector each.
+// Calls visit.operator()<C>(at) for tiles of up to `most` vectors until the elements [begin, end) of a row are covered.
+// A tile lies in one panel, or takes its vectors of f32 from panels of one vector each.
 template <class Element, int most, class Visit>
 HWY_INLINE void for_each_tile(int64_t begin, int64_t end, int64_t panel, Visit visit) {
   const bool across = panel == kLanes && sizeof(Element) == sizeof(float);

@@ -17,11 +17,11 @@ namespace {
 constexpr int64_t kMostCapacity = int64_t{1} << 30;
 constexpr int64_t kMostSequences = int64_t{1} << 20;
 
-// A tile of decode is at most four vectors wide. One row a head waits for memory alone, and waits least where a tile reads
-// one panel, end to end, behind which the hardware looks ahead. Where rows share what is read, there is arithmetic to do
-// meanwhile and no room in the core's queues to look ahead; then four panels side by side, each a vector wide, with
-// lines asked for ahead, wait less (stream_tile.h has the figures); not in bf16, whose pairs lie in one panel. Vectors of
-// 8 or 4 make tiles of 16 for all.
+// A tile of decode is at most four vectors wide. One row a head waits for memory alone, and waits least where a tile
+// reads one panel, end to end, behind which the hardware looks ahead. Where rows share what is read, there is
+// arithmetic to do meanwhile and no room in the core's queues to look ahead; then four panels side by side, each a
+// vector wide, with lines asked for ahead, wait less (stream_tile.h has the figures); not in bf16, whose pairs lie in
+// one panel. Vectors of 8 or 4 make tiles of 16 for all.
 int64_t panel_of(const KvCacheOptions& options) {
   const bool alone = options.heads == 0 || options.heads == options.kv_heads;
   return isa() == Isa::avx512 && (alone || options.storage == KvStorage::bf16) ? 64 : 16;

@@ -37,8 +37,8 @@ struct KvCacheOptions {
   int64_t d_k = 0;
   int64_t d_v = 0;
   KvStorage storage = KvStorage::f32;
-  // Query heads that will read the cache; 0: as many as kv_heads. Only the layout of pages depends on it, which suits one
-  // query head a key/value head or several, and the instruction set in use; any may read it, with the same bits.
+  // Query heads that will read the cache; 0: as many as kv_heads. Only the layout of pages depends on it, which suits
+  // one query head a key/value head or several, and the instruction set in use; any may read it, with the same bits.
   int64_t heads = 0;
   // KvCache::bytes(options) bytes of the caller's, on a boundary of 64, that outlive the cache; null: the cache takes
   // memory of its own and asks for huge pages.

@@ -54,8 +54,8 @@ struct PackedMultiHead {
                            WeightStorage storage = WeightStorage::f32);
 };
 
-// Rotary positions: q and k are turned where the projections wrote them, in a pass of its own. It costs 0.7 % of a layer
-// of 512 tokens (`heed bench attention --case layer`), which is all that doing it on the way could save.
+// Rotary positions: q and k are turned where the projections wrote them, in a pass of its own. It costs 0.7 % of a
+// layer of 512 tokens (`heed bench attention --case layer`), which is all that doing it on the way could save.
 struct LayerRotary {
   const RotaryTable* table = nullptr;  // null: none
   RotaryPositions query, key;          // where the tokens stand, from 0 on unless given

@@ -1,5 +1,5 @@
-// The linear maps around attention: c = a · weightᵀ + bias and its gradients, with plain or packed weights, and three of
-// them as one where their weights lie in one matrix. Internal to heed/attention.
+// The linear maps around attention: c = a · weightᵀ + bias and its gradients, with plain or packed weights, and three
+// of them as one where their weights lie in one matrix. Internal to heed/attention.
 #pragma once
 
 #include "heed/attention/multihead.h"

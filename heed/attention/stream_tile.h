@@ -19,9 +19,9 @@ inline constexpr int kStreamVectors = kLanes == 4 && R > 2 ? 2
                                       : kManyRegisters     ? 4
                                                            : 16 / kLanes;
 
-// Are the lines ahead asked for? Not for one row, which the hardware looks ahead of (of a plain read, Zen 4 with AVX-512,
-// 8 heads of 64: 93 to 99 % instead of 77 to 91 %, in bf16 100 % instead of 78 %). Rows that share what is read leave
-// less room in the core's queues (4 rows of 128: 77 to 80 % instead of 49 to 65 %).
+// Are the lines ahead asked for? Not for one row, which the hardware looks ahead of (of a plain read, Zen 4 with
+// AVX-512, 8 heads of 64: 93 to 99 % instead of 77 to 91 %, in bf16 100 % instead of 78 %). Rows that share what is
+// read leave less room in the core's queues (4 rows of 128: 77 to 80 % instead of 49 to 65 %).
 template <int R>
 inline constexpr bool kAsksAhead = R > 1;
 
@@ -64,8 +64,8 @@ struct Stream {
   int64_t vector_step;  // from a vector to the next: side by side in a panel, or, of f32, panels apart
 };
 
-// Two bf16 side by side are a word, which takes one instruction to widen to either of them, where two vectors of bf16 in
-// order take four. So a tile of bf16 holds even elements in its even columns and odd ones in its odd columns.
+// Two bf16 side by side are a word, which takes one instruction to widen to either of them, where two vectors of bf16
+// in order take four. So a tile of bf16 holds even elements in its even columns and odd ones in its odd columns.
 template <class Element, int C>
 inline constexpr bool kHoldsPairs = sizeof(Element) == 2 && C % 2 == 0;
 
@@ -98,8 +98,8 @@ HWY_INLINE void store_stream(const RegisterTile<R, C>& tile, float* to, int64_t 
   }
 }
 
-// tile[r][c] = fma(a[r · a_row + k], vector c of step k, tile[r][c]) for k = 0 … depth-1, in order. Asks for as many lines
-// of `ahead` as it reads; calls each(k) once a step.
+// tile[r][c] = fma(a[r · a_row + k], vector c of step k, tile[r][c]) for k = 0 … depth-1, in order. Asks for as many
+// lines of `ahead` as it reads; calls each(k) once a step.
 template <int R, int C, class Element, class Each>
 HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RESTRICT a, int64_t a_row,
                                   const Stream<Element>& b, int64_t depth, LinesAhead& ahead, Each each) {
