@@ -8,7 +8,7 @@ run: build
 	build/heed check examples/notes/cats.toml || [ $$? -eq 6 ]
 	build/heed attend --example cats --html build/cats.html
 	@echo "build/cats.html is the same as a page: open it in a browser"
-	build/heed bench attention --quick
+	build/heed bench attention --quick --case forward
 
 # Builds and runs every test on every instruction set of this machine.
 test: build
