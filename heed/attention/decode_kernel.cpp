@@ -133,7 +133,7 @@ void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const st
   compute_stored<uint16_t>(group, first_group, next, mode);
 }
 
-// Passes 1 to 3. While k is read, v is asked for; while v is read, the next k.
+// Passes 1 to 3. Where rows share what is read, v is asked for while k is read, and the next k while v is read.
 template <class Element>
 void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode) {
   const int64_t page = item_.pages[group.piece];
