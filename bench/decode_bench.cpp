@@ -124,7 +124,6 @@ class DecodeCall {
     for (const int64_t length : each.lengths) options.capacity += (length + kPageKeys - 1) / kPageKeys * kPageKeys;
     options.sequences = static_cast<int64_t>(each.lengths.size());
     options.kv_heads = each.sizes.kv_heads;
-    options.heads = each.sizes.heads;
     options.d_k = options.d_v = each.sizes.dim;
     options.storage = each.bf16 ? KvStorage::bf16 : KvStorage::f32;
     return options;

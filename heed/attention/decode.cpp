@@ -22,6 +22,9 @@ constexpr const char* kName = "attention_decode";
 // Pieces of a task where an item is shared by threads.
 constexpr int64_t kTaskPieces = 4;
 
+// Caches of up to this many bytes, all together, stay in a last-level cache of 32 MiB for the larger part.
+constexpr int64_t kCachedBytes = int64_t{40} << 20;
+
 // How far the positions of items may lie apart, where they are stated: one list of distances serves all items.
 constexpr int64_t kMostApart = int64_t{1} << 24;
 
@@ -305,7 +308,8 @@ void attention_decode(const KvCache& cache, std::span<const int64_t> sequences, 
   const double scale =
       options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(cache.layout().d_k));
   const auto score_factor = static_cast<float>(scale * kLog2E);
-  DecodeCall call{cache, sequences, options, {cache.layout(), q, out, rows, score_factor}};
+  DecodeCall call{
+      cache, sequences, options, {cache.layout(), q, out, rows, score_factor, KvCache::bytes_of_all() <= kCachedBytes}};
   check_call(call, out, rows);
   if (out.count() == 0) return;
   if (q.size(1) > kFewQueries) return decode_blocks(call);

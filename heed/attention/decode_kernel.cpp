@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "heed/attention/decode_options.h"
+#include "heed/attention/decode_piece.h"
 #include "heed/attention/decode_rows.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
@@ -117,10 +118,13 @@ RowGroup DecodeRows::rows_of_piece(int64_t first, int64_t count, int64_t piece) 
   group.count = static_cast<int>(count);
   group.piece = piece;
   group.begin = kPageKeys;
+  group.all_to = kPageKeys;
   for (int i = 0; i < group.count; ++i) {
     const KeyRange keys = item_.rule.at(query_of(first + i));
     group.from[i] = std::clamp<int64_t>(keys.begin - piece * kPageKeys, 0, kPageKeys);
     group.to[i] = std::clamp<int64_t>(keys.end - piece * kPageKeys, 0, kPageKeys);
+    group.all_from = std::max(group.all_from, group.from[i]);
+    group.all_to = std::min(group.all_to, group.to[i]);
     if (group.from[i] >= group.to[i]) continue;
     group.begin = std::min(group.begin, group.from[i]);
     group.end = std::max(group.end, group.to[i]);
@@ -133,7 +137,8 @@ void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const st
   compute_stored<uint16_t>(group, first_group, next, mode);
 }
 
-// Passes 1 to 3. Where rows share what is read, v is asked for while k is read, and the next k while v is read.
+// Passes 1 to 3 (decode_piece.h). Vectors of less than 16 lanes ask for v while k is read, and for the next k while v is
+// read; the others look ahead by themselves (stream_tile.h).
 template <class Element>
 void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode) {
   const int64_t page = item_.pages[group.piece];
@@ -142,154 +147,47 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
   LinesAhead v_lines(first_group ? layout_.v_page(item_.kv_head, page) : nullptr,
                      layout_.page_bytes() - layout_.k_bytes());
   LinesAhead next_lines(next, layout_.k_bytes());
+  const int64_t first = group.begin / kLanes * kLanes;
+  const bool weighs = !job_.scores.on_tiles && mode != DecodeMode::true_maximum;
   with_count<kStreamRows>(group.count, [&]<int R>() HWY_ATTR {
+    for (int r = 0; r < R; ++r) {
+      piece_result(r)[0] = group.from[r] < group.to[r] ? 0.0F : -std::numeric_limits<float>::infinity();
+    }
+    weighed_ = weighs ? first : kPageKeys;
     score<R>(group, k, v_lines);
     if (job_.scores.on_tiles) return compute_with_options<R>(group, v, next_lines, mode);
-    if (mode != DecodeMode::true_maximum) {
-      exponentiate<R>(group);
+    if (weighs) {
       multiply<R>(group, v, next_lines);
       if (sums_in_range<R>(group)) return;
     }
     use_true_maximum<R>(group, mode);
+    weighed_ = first;
     multiply<R>(group, v, next_lines);
   });
 }
 
-// Calls visit.operator()<C>(at) for tiles of up to `most` vectors until the elements [begin, end) of a row are covered.
-// A tile lies in one panel, or takes its vectors of f32 from panels of one vector each.
-template <class Element, int most, class Visit>
-HWY_INLINE void for_each_tile(int64_t begin, int64_t end, int64_t panel, Visit visit) {
-  const bool across = panel == kLanes && sizeof(Element) == sizeof(float);
-  for (int64_t at = begin / kLanes * kLanes; at < end;) {
-    const int64_t until = across ? end : std::min(end, (at / panel + 1) * panel);
-    const int vectors = static_cast<int>(std::min<int64_t>(most, divide_up<int64_t>(until - at, kLanes)));
-    with_count<most>(vectors, [&]<int C>() HWY_ATTR { visit.template operator()<C>(at); });
-    at += int64_t{vectors} * kLanes;
-  }
-}
-
-// 1. Scores of the keys that any row sees, in whole vectors, in the chains of forward.
-template <int R, class Element>
-void DecodeRows::score(const RowGroup& group, const Element* k, LinesAhead& ahead) {
-  const int64_t q_step = round_up<int64_t>(layout_.d_k, kUnit);
-  const float* q = q_ + group.first * q_step;
-  const int64_t panel = layout_.panel;
-  const int64_t vector_step = panel == kLanes ? layout_.d_k * panel : kLanes;
-  for_each_tile<Element, kStreamVectors<R>>(group.begin, group.end, panel, [&]<int C>(int64_t key) HWY_ATTR {
-    for (int64_t d = 0; d < layout_.d_k; d += kChainWidths) {
-      RegisterTile<R, C> tile;
-      tile.set_zero();
-      accumulate_stream(tile, q + d, q_step, Stream<Element>{k + layout_.k_at(key, d), panel, vector_step},
-                        std::min(kChainWidths, layout_.d_k - d), ahead, [](int64_t) HWY_ATTR {});
-      if (d == 0) {
-        store_stream<Element>(tile, scores_ + key, kPageKeys);
-        continue;
-      }
-      HWY_ALIGN float sums[R * C * kLanes];
-      store_stream<Element>(tile, sums, C * kLanes);
-      tile.load(sums, C * kLanes);
-      tile.add_to(scores_ + key, kPageKeys);
-    }
-  });
-}
-
-// 1. weights = 2^(score - reference of the row), 0 where hidden.
-template <int R, class Reference>
-void DecodeRows::weigh(const RowGroup& group, Reference reference) {
-  const int64_t end = divide_up<int64_t>(group.end, kLanes) * kLanes;
-  for (int r = 0; r < R; ++r) {
-    const Vector from = hn::Set(kFloats, static_cast<float>(group.from[r]));
-    const Vector to = hn::Set(kFloats, static_cast<float>(group.to[r]));
-    for (int64_t key = group.begin / kLanes * kLanes; key < end; key += kLanes) {
-      const Vector at = hn::Iota(kFloats, static_cast<float>(key));
-      const auto visible = hn::And(hn::Ge(at, from), hn::Lt(at, to));
-      const Vector score = reference(r, hn::LoadU(kFloats, scores_ + r * kPageKeys + key));
-      hn::StoreU(hn::IfThenElseZero(visible, exp2(score)), kFloats, weights_ + r * kPageKeys + key);
-    }
-  }
-}
-
-template <int R>
-void DecodeRows::exponentiate(const RowGroup& group) {
-  weigh<R>(group, [](int, Vector score) HWY_ATTR { return score; });
-  for (int r = 0; r < R; ++r) {
-    piece_result(r)[0] = group.from[r] < group.to[r] ? 0.0F : -std::numeric_limits<float>::infinity();
-  }
-}
-
-// 2. o = weights · v, one chain over the keys for each element; the sum likewise, in the shadow of the first widths.
-template <int R, class Element>
-void DecodeRows::multiply(const RowGroup& group, const Element* v, LinesAhead& ahead) {
-  const float* const weights = weights_ + group.begin;
-  const int64_t keys = group.end - group.begin;
-  const int64_t panel = layout_.panel;
-  const int64_t vector_step = panel == kLanes ? kPageKeys * panel : kLanes;
-  for_each_tile<Element, kStreamVectors<R>>(0, layout_.d_v, panel, [&]<int C>(int64_t d) HWY_ATTR {
-    const Stream<Element> from{v + layout_.v_at(group.begin, d), layout_.v_panel(d), vector_step};
-    RegisterTile<R, C> tile;
-    tile.set_zero();
-    if (d == 0) {
-      Vector sum[R];
-      for (int r = 0; r < R; ++r) sum[r] = hn::Zero(kFloats);
-      accumulate_stream(tile, weights, kPageKeys, from, keys, ahead, [&](int64_t key) HWY_ATTR {
-#pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) sum[r] = hn::Add(sum[r], hn::Set(kFloats, weights[r * kPageKeys + key]));
-      });
-      for (int r = 0; r < R; ++r) piece_result(r)[1] = hn::GetLane(sum[r]);
-    } else {
-      accumulate_stream(tile, weights, kPageKeys, from, keys, ahead, [](int64_t) HWY_ATTR {});
-    }
-    store_stream<Element>(tile, piece_ + kPieceResultHead + d, piece_result_floats(layout_));
-  });
-}
-
-// 3. Is the reference 0 right for every row that sees a key of this piece?
-template <int R>
-bool DecodeRows::sums_in_range(const RowGroup& group) const {
-  bool all = true;
-  for (int r = 0; r < R; ++r) {
-    const float sum = piece_result(r)[1];
-    all = all && (group.from[r] >= group.to[r] || (sum >= kLeastSum && sum <= kMostSum));
-  }
-  return all;
-}
-
-// 3, rarely: the true maximum as the reference of the rows whose sum was out of range. The others get the same bits as
-// before.
-template <int R>
-void DecodeRows::use_true_maximum(const RowGroup& group, DecodeMode mode) {
-  for (int r = 0; r < R; ++r) {
-    float* result = piece_result(r);
-    if (mode != DecodeMode::true_maximum && result[1] >= kLeastSum && result[1] <= kMostSum) continue;
-    result[0] = -std::numeric_limits<float>::infinity();
-    for (int64_t key = group.from[r]; key < group.to[r]; ++key) {
-      result[0] = std::max(result[0], scores_[r * kPageKeys + key]);  // a NaN is not taken
-    }
-  }
-  weigh<R>(group, [&](int r, Vector score) HWY_ATTR { return hn::Sub(score, hn::Set(kFloats, piece_result(r)[0])); });
-}
-
-// 4. m' = max(m, m_p), l = l · 2^(m - m') + l_p · 2^(m_p - m'), o likewise.
+// 4. m' = max(m, m_p), l = l · 2^(m - m') + l_p · 2^(m_p - m'), o likewise. Equal references, as mostly, leave a sum.
 void DecodeRows::merge(int64_t row, const float* piece) {
   const float m = reference_[row];
   const float m_piece = piece[0];
   if (m_piece == -std::numeric_limits<float>::infinity() && piece[1] == 0.0F) return;  // sees no key of the piece
-  float* const o = o_ + row * layout_.v_step;
-  const float* const o_piece = piece + kPieceResultHead;
+  const auto merge_all = [&](auto merged) HWY_ATTR {
+    float* const o = o_ + row * layout_.v_step;
+    const float* const o_piece = piece + kPieceResultHead;
+    sum_[row] = hn::GetLane(merged(hn::Set(kFloats, sum_[row]), hn::Set(kFloats, piece[1])));
+    for (int64_t d = 0; d < layout_.d_v; d += kLanes) {
+      hn::StoreU(merged(hn::LoadU(kFloats, o + d), hn::LoadU(kFloats, o_piece + d)), kFloats, o + d);
+    }
+  };
+  if (m == m_piece) return merge_all([](Vector old, Vector added) HWY_ATTR { return hn::Add(old, added); });
   const float most = m_piece > m ? m_piece : m;
-  const Vector one = hn::Set(kFloats, 1.0F);
   const auto factor = [&](float from) HWY_ATTR {
-    return from == most ? one : exp2(hn::Sub(hn::Set(kFloats, from), hn::Set(kFloats, most)));
+    return from == most ? hn::Set(kFloats, 1.0F) : exp2(hn::Sub(hn::Set(kFloats, from), hn::Set(kFloats, most)));
   };
   const Vector scale = factor(m);
   const Vector scale_piece = factor(m_piece);
-  const auto merged = [&](Vector old, Vector added)
-                          HWY_ATTR { return hn::MulAdd(added, scale_piece, hn::Mul(old, scale)); };
   reference_[row] = most;
-  sum_[row] = hn::GetLane(merged(hn::Set(kFloats, sum_[row]), hn::Set(kFloats, piece[1])));
-  for (int64_t d = 0; d < layout_.d_v; d += kLanes) {
-    hn::StoreU(merged(hn::LoadU(kFloats, o + d), hn::LoadU(kFloats, o_piece + d)), kFloats, o + d);
-  }
+  merge_all([=](Vector old, Vector added) HWY_ATTR { return hn::MulAdd(added, scale_piece, hn::Mul(old, scale)); });
 }
 
 // 0 · x is NaN for NaN and ±∞ alone.

@@ -20,6 +20,7 @@ struct DecodeJob {
   View<float, 4> out;      // [N, Tq, H, Dv]
   RowStates<float> rows;   // null views when nobody asked
   float score_factor = 0.0F;
+  bool is_cached = false;  // many of the pages are probably in the CPU's last-level cache
   ScoreJob scores{};
 
   int64_t group() const { return q.size(2) / layout.kv_heads; }

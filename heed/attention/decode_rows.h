@@ -17,6 +17,8 @@ struct RowGroup {
   int64_t to[kStreamRows] = {};
   int64_t begin = 0;  // keys that any row sees
   int64_t end = 0;
+  int64_t all_from = 0;  // keys that every row sees
+  int64_t all_to = 0;
 };
 
 // Rows that come out non-finite are computed again, each alone, the second and third time with:
@@ -47,12 +49,14 @@ class DecodeRows {
   void compute_stored(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode);
   template <int R, class Element>
   void score(const RowGroup& group, const Element* k, LinesAhead& ahead);
-  template <int R, class Reference>
-  void weigh(const RowGroup& group, Reference reference);
+  template <int R, int C, class Element>
+  void score_tile(const RowGroup& group, int64_t key, const Element* k, LinesAhead& ahead);
   template <int R>
-  void exponentiate(const RowGroup& group);
+  void weigh_keys(const RowGroup& group);
   template <int R, class Element>
   void multiply(const RowGroup& group, const Element* v, LinesAhead& ahead);
+  template <int R, int C, class Element>
+  void multiply_and_sum(const RowGroup& group, RegisterTile<R, C>& tile, Stream<Element>& stream, LinesAhead& ahead);
   template <int R>
   bool sums_in_range(const RowGroup& group) const;
   template <int R>
@@ -99,6 +103,7 @@ class DecodeRows {
   float* weights_;    // [kStreamRows][kPageKeys]
   float* shown_;      // [kStreamRows][kPageKeys]: 0 where -∞ in the dense bias hides a key, else 1; null without one
   float* piece_;      // [kStreamRows][piece_result_floats]
+  int64_t weighed_ = 0;  // the next key of the piece at hand that wants a weight; kPageKeys: none does
 };
 
 }  // namespace heed::HWY_NAMESPACE

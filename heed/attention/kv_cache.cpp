@@ -17,15 +17,9 @@ namespace {
 constexpr int64_t kMostCapacity = int64_t{1} << 30;
 constexpr int64_t kMostSequences = int64_t{1} << 20;
 
-// A tile of decode is at most four vectors wide. One row a head waits for memory alone, and waits least where a tile
-// reads one panel, end to end, behind which the hardware looks ahead. Where rows share what is read, there is
-// arithmetic to do meanwhile and no room in the core's queues to look ahead; then four panels side by side, each a
-// vector wide, with lines asked for ahead, wait less (stream_tile.h has the figures); not in bf16, whose pairs lie in
-// one panel. Vectors of 8 or 4 make tiles of 16 for all.
-int64_t panel_of(const KvCacheOptions& options) {
-  const bool alone = options.heads == 0 || options.heads == options.kv_heads;
-  return isa() == Isa::avx512 && (alone || options.storage == KvStorage::bf16) ? 64 : 16;
-}
+// As wide as the tiles of decode (stream_tile.h), so that a tile reads one panel from end to end, which is how the
+// hardware looks ahead best: 4 vectors of AVX-512, and 16 elements for narrower ones. Any kernel reads either.
+int panel_bits() { return isa() == Isa::avx512 ? 6 : 4; }
 
 KvLayout layout_of(const char* function, const KvCacheOptions& options) {
   check(options.capacity >= 1 && options.capacity <= kMostCapacity, function, "capacity is ", options.capacity,
@@ -34,15 +28,13 @@ KvLayout layout_of(const char* function, const KvCacheOptions& options) {
         "; give 1 to 2^20");
   check(options.kv_heads >= 1 && options.d_k >= 1 && options.d_v >= 1, function,
         "kv_heads, d_k and d_v must be at least 1, got ", options.kv_heads, ", ", options.d_k, " and ", options.d_v);
-  check(options.heads >= 0 && options.heads % options.kv_heads == 0, function, "heads is ", options.heads,
-        "; give a multiple of kv_heads, ", options.kv_heads, ", or 0");
   KvLayout layout;
   layout.storage = options.storage;
   layout.kv_heads = options.kv_heads;
   layout.d_k = options.d_k;
   layout.d_v = options.d_v;
   layout.v_step = round_up(options.d_v, kKvUnit);
-  layout.panel = panel_of(options);
+  layout.panel_bits = panel_bits();
   layout.pages = divide_up(options.capacity, kPageKeys);
   constexpr double kMost = 0x1p62;
   const double bytes = static_cast<double>(layout.pages) * static_cast<double>(layout.kv_heads) *
@@ -56,10 +48,10 @@ KvLayout layout_of(const char* function, const KvCacheOptions& options) {
 // The first `keys` keys of a page, of all heads.
 void copy_page(const KvLayout& layout, int64_t from, int64_t to, int64_t keys) {
   const int64_t size = layout.element_bytes();
-  const auto k_bytes = static_cast<size_t>(round_up(keys, layout.panel) * layout.d_k * size);
+  const auto k_bytes = static_cast<size_t>(round_up(keys, layout.panel()) * layout.d_k * size);
   for (int64_t head = 0; head < layout.kv_heads; ++head) {
     std::memcpy(layout.k_page(head, to), layout.k_page(head, from), k_bytes);
-    for (int64_t d = 0; d < layout.d_v; d += layout.panel) {
+    for (int64_t d = 0; d < layout.d_v; d += layout.panel()) {
       const int64_t panel = layout.v_at(0, d) * size;
       const auto v_bytes = static_cast<size_t>(keys * layout.v_panel(d) * size);
       std::memcpy(layout.v_page(head, to) + panel, layout.v_page(head, from) + panel, v_bytes);
@@ -69,7 +61,7 @@ void copy_page(const KvLayout& layout, int64_t from, int64_t to, int64_t keys) {
 
 }  // namespace
 
-KvCache::KvCache(const KvCacheOptions& options) : layout_(layout_of("KvCache", options)) {
+KvCache::KvCache(const KvCacheOptions& options) : layout_(layout_of("KvCache", options)), counted_(bytes(options)) {
   const auto pages = static_cast<size_t>(layout_.pages);
   check(reinterpret_cast<uintptr_t>(options.memory) % kAlignment == 0, "KvCache", "memory must lie on a boundary of ",
         kAlignment, " bytes");

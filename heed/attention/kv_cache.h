@@ -9,9 +9,11 @@
 // A refused call (Error) leaves the cache as it was. Calls that change the cache must not overlap with any other.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "heed/core/large_memory.h"
@@ -37,9 +39,6 @@ struct KvCacheOptions {
   int64_t d_k = 0;
   int64_t d_v = 0;
   KvStorage storage = KvStorage::f32;
-  // Query heads that will read the cache; 0: as many as kv_heads. Only the layout of pages depends on it, which suits
-  // one query head a key/value head or several, and the instruction set in use; any may read it, with the same bits.
-  int64_t heads = 0;
   // KvCache::bytes(options) bytes of the caller's, on a boundary of 64, that outlive the cache; null: the cache takes
   // memory of its own and asks for huge pages.
   std::byte* memory = nullptr;
@@ -54,7 +53,7 @@ struct KvLayout {
   int64_t d_k = 0;
   int64_t d_v = 0;
   int64_t v_step = 0;  // Dv rounded up to kKvUnit
-  int64_t panel = 0;   // keys of a panel of K, widths of a panel of V: 16 or 64
+  int panel_bits = 0;  // 2^panel_bits keys are a panel of K, and as many widths one of V: 16 or 64
   int64_t pages = 0;
   std::byte* data = nullptr;
 
@@ -63,13 +62,21 @@ struct KvLayout {
   int64_t page_bytes() const { return k_bytes() + kPageKeys * v_step * element_bytes(); }
   std::byte* k_page(int64_t head, int64_t page) const { return data + (head * pages + page) * page_bytes(); }
   std::byte* v_page(int64_t head, int64_t page) const { return k_page(head, page) + k_bytes(); }
+  int64_t panel() const { return int64_t{1} << panel_bits; }
+  // The first key, or width, behind the panel that holds this one.
+  int64_t panel_end(int64_t at) const { return ((at >> panel_bits) + 1) << panel_bits; }
   // The element of a page that holds width d of a key; from there, the next keys of K, or widths of V, of the panel.
-  int64_t k_at(int64_t key, int64_t d) const { return (key / panel * d_k + d) * panel + key % panel; }
-  int64_t v_at(int64_t key, int64_t d) const { return d / panel * panel * kPageKeys + key * v_panel(d) + d % panel; }
+  int64_t k_at(int64_t key, int64_t d) const {
+    return (((key >> panel_bits) * d_k + d) << panel_bits) + (key & (panel() - 1));
+  }
+  int64_t v_at(int64_t key, int64_t d) const {
+    const int64_t first = d & -panel();
+    return first * kPageKeys + key * v_panel(d) + d - first;
+  }
   // The widths of the panel that holds width d.
   int64_t v_panel(int64_t d) const {
-    const int64_t left = v_step - d / panel * panel;
-    return left < panel ? left : panel;
+    const int64_t left = v_step - (d & -panel());
+    return left < panel() ? left : panel();
   }
 };
 
@@ -87,6 +94,9 @@ class KvCache {
 
   // Memory that a cache with these options needs.
   static int64_t bytes(const KvCacheOptions& options);
+  // Memory of all caches that there are. A step of a model reads all of them, so it tells decode whether to expect keys
+  // and values in the CPU's last-level cache. Results do not depend on it.
+  static int64_t bytes_of_all() { return CountedBytes::all; }
 
   // A new, empty sequence.
   int64_t add();
@@ -119,6 +129,20 @@ class KvCache {
     std::vector<int32_t> pages;
   };
 
+  // Counts the bytes of a cache among those of all.
+  struct CountedBytes {
+    explicit CountedBytes(int64_t counted) : bytes(counted) { all += bytes; }
+    CountedBytes(CountedBytes&& from) noexcept : bytes(std::exchange(from.bytes, 0)) {}
+    CountedBytes& operator=(CountedBytes&& from) noexcept {
+      std::swap(bytes, from.bytes);
+      return *this;
+    }
+    ~CountedBytes() { all -= bytes; }
+
+    static inline std::atomic<int64_t> all{0};
+    int64_t bytes;
+  };
+
   const Sequence& at(const char* function, int64_t sequence) const;
   Sequence& at(const char* function, int64_t sequence);
   int64_t new_sequence(const char* function, const Sequence& like);
@@ -131,6 +155,7 @@ class KvCache {
   void release_pages(Sequence& sequence, size_t kept);
 
   KvLayout layout_;
+  CountedBytes counted_;
   LargeMemory memory_;
   std::vector<Sequence> sequences_;
   std::vector<int32_t> users_;  // of each page: how many sequences hold it

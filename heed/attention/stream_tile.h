@@ -19,11 +19,36 @@ inline constexpr int kStreamVectors = kLanes == 4 && R > 2 ? 2
                                       : kManyRegisters     ? 4
                                                            : 16 / kLanes;
 
-// Are the lines ahead asked for? Not for one row, which the hardware looks ahead of (of a plain read, Zen 4 with
-// AVX-512, 8 heads of 64: 93 to 99 % instead of 77 to 91 %, in bf16 100 % instead of 78 %). Rows that share what is
-// read leave less room in the core's queues (4 rows of 128: 77 to 80 % instead of 49 to 65 %).
+// Are weights computed while the next keys, or the first values, are read? Where rows share what is read, computing them
+// in one go would be a pause in which nothing is read; narrow vectors leave no registers for it.
 template <int R>
-inline constexpr bool kAsksAhead = R > 1;
+inline constexpr bool kWeighsWithin = R > 1 && kManyRegisters;
+
+// How the tiles of AVX-512 look ahead where rows share what is read: lines are asked for some way ahead, every one or
+// every second. A tile that multiplies longer than reading takes asks for every line. The others leave most of it to the
+// hardware, which is best at that as long as every address follows the last: every second line bridges the pauses at
+// the ends of tiles, and to ask for every line would hinder the hardware (a core drops requests beyond a few dozen),
+// unless the last-level cache answers many of them. One row asks for nothing. README.md has the figures.
+struct AskAhead {
+  int64_t bytes;
+  int64_t to_odd_line;  // 64; 0: odd lines are not asked for
+};
+
+template <int R, class Element>
+constexpr AskAhead ask_ahead(bool is_cached) {
+  constexpr AskAhead kNear{4096, 0};
+  constexpr AskAhead kFar{16384, 64};
+  constexpr int kProductsOfLine = R * 4 / int{sizeof(Element)};  // multiply-adds for each line that is read
+  if (kProductsOfLine < 4) return kNear;
+  return kProductsOfLine >= 6 || is_cached ? kFar : kNear;
+}
+
+template <int R>
+inline constexpr bool kAsksForLines = R > 1 && kManyRegisters;
+
+// Narrower vectors ask for the next block, where rows share what is read.
+template <int R>
+inline constexpr bool kAsksForBlock = R > 1 && !kManyRegisters;
 
 // The lines of a block that is read next, asked for one at a time and from four places in turn: one place after the
 // other keeps fewer requests in flight (Zen 3, 4 rows of 128: 92 to 102 % of a plain read instead of 73 to 82 %).
@@ -56,12 +81,12 @@ class LinesAhead {
   const std::byte* end_;
 };
 
-// What a tile reads: C vectors at each of its steps.
+// What a tile reads: its vectors side by side, `step` elements from a step to the next.
 template <class Element>
 struct Stream {
   const Element* from;
-  int64_t step;         // from a step to the next
-  int64_t vector_step;  // from a vector to the next: side by side in a panel, or, of f32, panels apart
+  int64_t step;
+  AskAhead ask;
 };
 
 // Two bf16 side by side are a word, which takes one instruction to widen to either of them, where two vectors of bf16
@@ -70,7 +95,7 @@ template <class Element, int C>
 inline constexpr bool kHoldsPairs = sizeof(Element) == 2 && C % 2 == 0;
 
 template <int C, class Element>
-HWY_INLINE void load_columns(const Element* from, int64_t vector_step, Vector (&column)[C]) {
+HWY_INLINE void load_columns(const Element* from, Vector (&column)[C]) {
   if constexpr (kHoldsPairs<Element, C>) {
 #pragma GCC unroll 8
     for (int c = 0; c < C; c += 2) {
@@ -80,7 +105,7 @@ HWY_INLINE void load_columns(const Element* from, int64_t vector_step, Vector (&
     }
   } else {
 #pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) column[c] = load_vector(from + c * vector_step);
+    for (int c = 0; c < C; ++c) column[c] = load_vector(from + c * kLanes);
   }
 }
 
@@ -98,25 +123,41 @@ HWY_INLINE void store_stream(const RegisterTile<R, C>& tile, float* to, int64_t 
   }
 }
 
-// tile[r][c] = fma(a[r · a_row + k], vector c of step k, tile[r][c]) for k = 0 … depth-1, in order. Asks for as many
-// lines of `ahead` as it reads; calls each(k) once a step.
-template <int R, int C, class Element, class Each>
-HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RESTRICT a, int64_t a_row,
-                                  const Stream<Element>& b, int64_t depth, LinesAhead& ahead, Each each) {
-  constexpr int64_t kBytes = C * kLanes * int64_t{sizeof(Element)};
-  constexpr bool kThin = kBytes < LinesAhead::kLine;
-  const bool asks = kAsksAhead<R> && ahead.any();
-  LinesAhead lines = ahead;  // in registers
-  const auto [from, step, vector_step] = b;
-#pragma GCC unroll 2
-  for (int64_t k = 0; k < depth; ++k) {
-    if (asks && kThin) lines.ask_at(k * kBytes);
-    if (asks && !kThin) {
+// Asks for as much as a step of kBytes reads.
+template <int R, int64_t kBytes, class Element>
+HWY_INLINE void ask_for_lines(const Element* at, int64_t k, const AskAhead& ask, LinesAhead& block, bool asks) {
+  if constexpr (kAsksForBlock<R>) {
+    if (!asks) return;
+    if (kBytes < LinesAhead::kLine) return block.ask_at(k * kBytes);
 #pragma GCC unroll 16
-      for (int64_t byte = 0; byte < kBytes; byte += LinesAhead::kLine) lines.ask();
+    for (int64_t byte = 0; byte < kBytes; byte += LinesAhead::kLine) block.ask();
+  } else if constexpr (kAsksForLines<R>) {
+    const std::byte* const ahead = reinterpret_cast<const std::byte*>(at) + ask.bytes;
+#pragma GCC unroll 16
+    for (int64_t byte = 0; byte < kBytes; byte += 2 * LinesAhead::kLine) {
+      __builtin_prefetch(ahead + byte, 0, 2);
+      __builtin_prefetch(ahead + byte + ask.to_odd_line, 0, 2);
     }
+  }
+}
+
+// tile[r][c] = fma(a[r · a_row + k], vector c of step k, tile[r][c]) for k = 0 … depth-1, in order. Moves the stream on,
+// looks ahead, and calls each(k) once a step. `depth` may be a FixedStride, known to the compiler.
+template <int R, int C, class Element, class Depth, class Each>
+HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RESTRICT a, int64_t a_row,
+                                  Stream<Element>& b, Depth depth, LinesAhead& ahead, Each each) {
+  constexpr int64_t kBytes = C * kLanes * int64_t{sizeof(Element)};
+  const auto [from, step, ask] = b;
+  const Element* at = from;
+  LinesAhead lines(nullptr, 0);
+  if constexpr (kAsksForBlock<R>) lines = ahead;  // in registers
+  const bool asks = lines.any();
+  const int64_t end = depth;
+#pragma GCC unroll 2
+  for (int64_t k = 0; k < end; ++k, at += step) {
+    ask_for_lines<R, kBytes>(at, k, ask, lines, asks);
     Vector column[C];
-    load_columns(from + k * step, vector_step, column);
+    load_columns(at, column);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const Vector row = hn::Set(kFloats, a[r * a_row + k]);
@@ -125,8 +166,11 @@ HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RES
     }
     each(k);
   }
-  if (asks && kThin) lines.skip(depth * kBytes);
-  ahead = lines;
+  b.from = from + end * step;
+  if constexpr (kAsksForBlock<R>) {
+    if (asks && kBytes < LinesAhead::kLine) lines.skip(end * kBytes);
+    ahead = lines;
+  }
 }
 
 }  // namespace heed::HWY_NAMESPACE

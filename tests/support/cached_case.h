@@ -30,7 +30,6 @@ inline KvCacheOptions cache_options(const AttentionSizes& sizes, int64_t capacit
   options.capacity = capacity;
   options.sequences = 32;
   options.kv_heads = sizes.kv_heads;
-  options.heads = sizes.heads;
   options.d_k = sizes.d_k;
   options.d_v = sizes.d_v;
   options.storage = storage;
