@@ -19,15 +19,15 @@ inline constexpr int kStreamVectors = kLanes == 4 && R > 2 ? 2
                                       : kManyRegisters     ? 4
                                                            : 16 / kLanes;
 
-// Are weights computed while the next keys, or the first values, are read? Where rows share what is read, computing them
-// in one go would be a pause in which nothing is read; narrow vectors leave no registers for it.
+// Are weights computed while the next keys, or the first values, are read? Where rows share what is read, computing
+// them in one go would be a pause in which nothing is read; narrow vectors leave no registers for it.
 template <int R>
 inline constexpr bool kWeighsWithin = R > 1 && kManyRegisters;
 
 // How the tiles of AVX-512 look ahead where rows share what is read: lines are asked for some way ahead, every one or
-// every second. A tile that multiplies longer than reading takes asks for every line. The others leave most of it to the
-// hardware, which is best at that as long as every address follows the last: every second line bridges the pauses at
-// the ends of tiles, and to ask for every line would hinder the hardware (a core drops requests beyond a few dozen),
+// every second. A tile that multiplies longer than reading takes asks for every line. The others leave most of it to
+// the hardware, which is best at that as long as every address follows the last: every second line bridges the pauses
+// at the ends of tiles, and to ask for every line would hinder the hardware (a core drops requests beyond a few dozen),
 // unless the last-level cache answers many of them. One row asks for nothing. README.md has the figures.
 struct AskAhead {
   int64_t bytes;
@@ -141,8 +141,8 @@ HWY_INLINE void ask_for_lines(const Element* at, int64_t k, const AskAhead& ask,
   }
 }
 
-// tile[r][c] = fma(a[r · a_row + k], vector c of step k, tile[r][c]) for k = 0 … depth-1, in order. Moves the stream on,
-// looks ahead, and calls each(k) once a step. `depth` may be a FixedStride, known to the compiler.
+// tile[r][c] = fma(a[r · a_row + k], vector c of step k, tile[r][c]) for k = 0 … depth-1, in order. Moves the stream
+// on, looks ahead, and calls each(k) once a step. `depth` may be a FixedStride, known to the compiler.
 template <int R, int C, class Element, class Depth, class Each>
 HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RESTRICT a, int64_t a_row,
                                   Stream<Element>& b, Depth depth, LinesAhead& ahead, Each each) {
