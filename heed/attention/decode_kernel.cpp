@@ -137,8 +137,8 @@ void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const st
   compute_stored<uint16_t>(group, first_group, next, mode);
 }
 
-// Passes 1 to 3 (decode_piece.h). Vectors of less than 16 lanes ask for v while k is read, and for the next k while v
-// is read; the others look ahead by themselves (stream_tile.h).
+// Passes 1 to 3 (decode_piece.h). Where tiles ask for blocks (stream_tile.h), that is v while k is read, and the next k
+// while v is read.
 template <class Element>
 void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode) {
   const int64_t page = item_.pages[group.piece];

@@ -18,8 +18,8 @@ constexpr int64_t kMostCapacity = int64_t{1} << 30;
 constexpr int64_t kMostSequences = int64_t{1} << 20;
 
 // As wide as the tiles of decode (stream_tile.h), so that a tile reads one panel from end to end, which is how the
-// hardware looks ahead best: 4 vectors of AVX-512, and 16 elements for narrower ones. Any kernel reads either.
-int panel_bits() { return isa() == Isa::avx512 ? 6 : 4; }
+// hardware looks ahead best. Any kernel reads either.
+int panel_bits(KvStorage storage) { return isa() == Isa::avx512 || storage == KvStorage::bf16 ? 6 : 5; }
 
 KvLayout layout_of(const char* function, const KvCacheOptions& options) {
   check(options.capacity >= 1 && options.capacity <= kMostCapacity, function, "capacity is ", options.capacity,
@@ -34,7 +34,7 @@ KvLayout layout_of(const char* function, const KvCacheOptions& options) {
   layout.d_k = options.d_k;
   layout.d_v = options.d_v;
   layout.v_step = round_up(options.d_v, kKvUnit);
-  layout.panel_bits = panel_bits();
+  layout.panel_bits = panel_bits(options.storage);
   layout.pages = divide_up(options.capacity, kPageKeys);
   constexpr double kMost = 0x1p62;
   const double bytes = static_cast<double>(layout.pages) * static_cast<double>(layout.kv_heads) *

@@ -53,7 +53,7 @@ struct KvLayout {
   int64_t d_k = 0;
   int64_t d_v = 0;
   int64_t v_step = 0;  // Dv rounded up to kKvUnit
-  int panel_bits = 0;  // 2^panel_bits keys are a panel of K, and as many widths one of V: 16 or 64
+  int panel_bits = 0;  // 2^panel_bits keys are a panel of K, and as many widths one of V: 32 or 64
   int64_t pages = 0;
   std::byte* data = nullptr;
 

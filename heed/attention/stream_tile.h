@@ -13,22 +13,25 @@ namespace heed::HWY_NAMESPACE {
 // Rows that share what is read: 4 rows × 4 vectors fill both multiply-add units and need half a load for each.
 inline constexpr int kStreamRows = 4;
 
-// The most vectors of a tile: panels of 16 or 64 (kv_cache.cpp), few enough sums for the registers.
+// The most vectors of a tile: as many sums as cover the latency of the multiply-adds and fit the registers. With 16
+// registers, three and four rows (of bf16 two) are too many to read the panels of kv_cache.cpp from end to end: their
+// tiles read them in turns, the later ones from L1.
 template <int R>
-inline constexpr int kStreamVectors = kLanes == 4 && R > 2 ? 2
-                                      : kManyRegisters     ? 4
-                                                           : 16 / kLanes;
+inline constexpr int kStreamVectors = kManyRegisters ? 4
+                                      : R == 1       ? 8
+                                      : R == 2       ? 4
+                                                     : 2;
 
 // Are weights computed while the next keys, or the first values, are read? Where rows share what is read, computing
 // them in one go would be a pause in which nothing is read; narrow vectors leave no registers for it.
 template <int R>
 inline constexpr bool kWeighsWithin = R > 1 && kManyRegisters;
 
-// How the tiles of AVX-512 look ahead where rows share what is read: lines are asked for some way ahead, every one or
-// every second. A tile that multiplies longer than reading takes asks for every line. The others leave most of it to
-// the hardware, which is best at that as long as every address follows the last: every second line bridges the pauses
-// at the ends of tiles, and to ask for every line would hinder the hardware (a core drops requests beyond a few dozen),
-// unless the last-level cache answers many of them. One row asks for nothing. README.md has the figures.
+// How tiles that read panels from end to end look ahead: lines are asked for some way ahead, every one or every second.
+// A tile that multiplies longer than reading takes asks for every line. The others leave most of it to the hardware,
+// which is best at that as long as every address follows the last: every second line bridges the pauses at the ends of
+// tiles, and to ask for every line would hinder the hardware (a core drops requests beyond a few dozen), unless the
+// last-level cache answers many of them. One row asks for nothing. README.md has the figures.
 struct AskAhead {
   int64_t bytes;
   int64_t to_odd_line;  // 64; 0: odd lines are not asked for
@@ -43,12 +46,12 @@ constexpr AskAhead ask_ahead(bool is_cached) {
   return kProductsOfLine >= 6 || is_cached ? kFar : kNear;
 }
 
-template <int R>
-inline constexpr bool kAsksForLines = R > 1 && kManyRegisters;
+template <int R, class Element>
+inline constexpr bool kAsksForLines = R > 1 && (kManyRegisters || (R == 2 && sizeof(Element) == 4));
 
-// Narrower vectors ask for the next block, where rows share what is read.
-template <int R>
-inline constexpr bool kAsksForBlock = R > 1 && !kManyRegisters;
+// Tiles that read panels in turns ask for the whole of the next block.
+template <int R, class Element>
+inline constexpr bool kAsksForBlock = R > 1 && !kAsksForLines<R, Element>;
 
 // The lines of a block that is read next, asked for one at a time and from four places in turn: one place after the
 // other keeps fewer requests in flight (Zen 3, 4 rows of 128: 92 to 102 % of a plain read instead of 73 to 82 %).
@@ -126,12 +129,12 @@ HWY_INLINE void store_stream(const RegisterTile<R, C>& tile, float* to, int64_t 
 // Asks for as much as a step of kBytes reads.
 template <int R, int64_t kBytes, class Element>
 HWY_INLINE void ask_for_lines(const Element* at, int64_t k, const AskAhead& ask, LinesAhead& block, bool asks) {
-  if constexpr (kAsksForBlock<R>) {
+  if constexpr (kAsksForBlock<R, Element>) {
     if (!asks) return;
     if (kBytes < LinesAhead::kLine) return block.ask_at(k * kBytes);
 #pragma GCC unroll 16
     for (int64_t byte = 0; byte < kBytes; byte += LinesAhead::kLine) block.ask();
-  } else if constexpr (kAsksForLines<R>) {
+  } else if constexpr (kAsksForLines<R, Element>) {
     const std::byte* const ahead = reinterpret_cast<const std::byte*>(at) + ask.bytes;
 #pragma GCC unroll 16
     for (int64_t byte = 0; byte < kBytes; byte += 2 * LinesAhead::kLine) {
@@ -150,7 +153,7 @@ HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RES
   const auto [from, step, ask] = b;
   const Element* at = from;
   LinesAhead lines(nullptr, 0);
-  if constexpr (kAsksForBlock<R>) lines = ahead;  // in registers
+  if constexpr (kAsksForBlock<R, Element>) lines = ahead;  // in registers
   const bool asks = lines.any();
   const int64_t end = depth;
 #pragma GCC unroll 2
@@ -167,7 +170,7 @@ HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RES
     each(k);
   }
   b.from = from + end * step;
-  if constexpr (kAsksForBlock<R>) {
+  if constexpr (kAsksForBlock<R, Element>) {
     if (asks && kBytes < LinesAhead::kLine) lines.skip(end * kBytes);
     ahead = lines;
   }
