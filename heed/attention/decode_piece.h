@@ -35,7 +35,7 @@ inline constexpr int64_t kStepsOfPart = 16;
 // 1. Scores of the keys that any row sees, in whole vectors, in the chains of forward.
 template <int R, class Element>
 void DecodeRows::score(const RowGroup& group, const Element* k, LinesAhead& ahead) {
-  for_each_tile<kStreamVectors<R>>(
+  for_each_tile<kStreamVectors<R, Element>>(
       layout_, group.begin, group.end, [&]<int C>(int64_t key) HWY_ATTR __attribute__((always_inline)) {
         score_tile<R, C>(group, key, k + layout_.k_at(key, 0), ahead);
       });
@@ -94,7 +94,7 @@ HWY_INLINE void DecodeRows::weigh_keys(const RowGroup& group) {
 // 2. o = weights · v, one chain over the keys for each element.
 template <int R, class Element>
 void DecodeRows::multiply(const RowGroup& group, const Element* v, LinesAhead& ahead) {
-  for_each_tile<kStreamVectors<R>>(
+  for_each_tile<kStreamVectors<R, Element>>(
       layout_, 0, layout_.d_v, [&]<int C>(int64_t d) HWY_ATTR __attribute__((always_inline)) {
         Stream<Element> stream{v + layout_.v_at(group.begin, d), layout_.v_panel(d),
                                ask_ahead<R, Element>(job_.is_cached)};

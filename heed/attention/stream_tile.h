@@ -13,21 +13,26 @@ namespace heed::HWY_NAMESPACE {
 // Rows that share what is read: 4 rows × 4 vectors fill both multiply-add units and need half a load for each.
 inline constexpr int kStreamRows = 4;
 
-// The most vectors of a tile: as many sums as cover the latency of the multiply-adds and fit the registers. With 16
-// registers, three and four rows (of bf16 two) are too many to read the panels of kv_cache.cpp from end to end: their
-// tiles read them in turns, the later ones from L1.
-template <int R>
-inline constexpr int kStreamVectors = kManyRegisters ? 4
-                                      : R == 1       ? 8
-                                      : R == 2       ? 4
-                                                     : 2;
+// The most vectors of a tile: as many sums as cover the latency of the multiply-adds and fit the registers, and no wider
+// than a panel (kv_cache.cpp).
+template <int R, class Element>
+inline constexpr int kStreamVectors = kManyRegisters                   ? 4
+                                      : R == 1 && sizeof(Element) == 4 ? 32 / kLanes
+                                      : R == 1                         ? 8
+                                      : R == 2                         ? 4
+                                                                       : 2;
+
+// Does a tile read its panel from end to end, at least two lines a step? With 16 registers most tiles of several rows do
+// not: they read it in turns, the later ones from L1.
+template <int R, class Element>
+inline constexpr bool kReadsWholePanels = sizeof(Element) * kLanes* kStreamVectors<R, Element> >= 128;
 
 // Are weights computed while the next keys, or the first values, are read? Where rows share what is read, computing
 // them in one go would be a pause in which nothing is read; narrow vectors leave no registers for it.
 template <int R>
 inline constexpr bool kWeighsWithin = R > 1 && kManyRegisters;
 
-// How tiles that read panels from end to end look ahead: lines are asked for some way ahead, every one or every second.
+// How tiles that read whole panels look ahead: lines are asked for some way ahead, every one or every second.
 // A tile that multiplies longer than reading takes asks for every line. The others leave most of it to the hardware,
 // which is best at that as long as every address follows the last: every second line bridges the pauses at the ends of
 // tiles, and to ask for every line would hinder the hardware (a core drops requests beyond a few dozen), unless the
@@ -47,11 +52,11 @@ constexpr AskAhead ask_ahead(bool is_cached) {
 }
 
 template <int R, class Element>
-inline constexpr bool kAsksForLines = R > 1 && (kManyRegisters || (R == 2 && sizeof(Element) == 4));
+inline constexpr bool kAsksForLines = R > 1 && kReadsWholePanels<R, Element>;
 
 // Tiles that read panels in turns ask for the whole of the next block.
 template <int R, class Element>
-inline constexpr bool kAsksForBlock = R > 1 && !kAsksForLines<R, Element>;
+inline constexpr bool kAsksForBlock = R > 1 && !kReadsWholePanels<R, Element>;
 
 // The lines of a block that is read next, asked for one at a time and from four places in turn: one place after the
 // other keeps fewer requests in flight (Zen 3, 4 rows of 128: 92 to 102 % of a plain read instead of 73 to 82 %).
