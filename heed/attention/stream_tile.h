@@ -13,8 +13,8 @@ namespace heed::HWY_NAMESPACE {
 // Rows that share what is read: 4 rows × 4 vectors fill both multiply-add units and need half a load for each.
 inline constexpr int kStreamRows = 4;
 
-// The most vectors of a tile: as many sums as cover the latency of the multiply-adds and fit the registers, and no wider
-// than a panel (kv_cache.cpp).
+// The most vectors of a tile: as many sums as cover the latency of the multiply-adds and fit the registers, and no
+// wider than a panel (kv_cache.cpp).
 template <int R, class Element>
 inline constexpr int kStreamVectors = kManyRegisters                   ? 4
                                       : R == 1 && sizeof(Element) == 4 ? 32 / kLanes
@@ -22,10 +22,10 @@ inline constexpr int kStreamVectors = kManyRegisters                   ? 4
                                       : R == 2                         ? 4
                                                                        : 2;
 
-// Does a tile read its panel from end to end, at least two lines a step? With 16 registers most tiles of several rows do
-// not: they read it in turns, the later ones from L1.
+// Does a tile read its panel from end to end, at least two lines a step? With 16 registers most tiles of several rows
+// do not: they read it in turns, the later ones from L1.
 template <int R, class Element>
-inline constexpr bool kReadsWholePanels = sizeof(Element) * kLanes* kStreamVectors<R, Element> >= 128;
+inline constexpr bool kReadsWholePanels = kStreamVectors<R, Element> >= 128 / kLanes / int{sizeof(Element)};
 
 // Are weights computed while the next keys, or the first values, are read? Where rows share what is read, computing
 // them in one go would be a pause in which nothing is read; narrow vectors leave no registers for it.
