@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "heed/attention/decode_rows.h"
 #include "heed/core/memory.h"
@@ -54,7 +55,7 @@ HWY_INLINE void DecodeRows::score_tile(const RowGroup& group, int64_t key, const
     tile.set_zero();
     int64_t d = begin;
     for (; kWeighsWithin<R> && d + kStepsOfPart <= end; d += kStepsOfPart) {
-      accumulate_stream(tile, q + d, q_step, stream, FixedStride<kStepsOfPart>{}, ahead, nothing);
+      accumulate_stream(tile, q + d, q_step, stream, std::integral_constant<int64_t, kStepsOfPart>{}, ahead, nothing);
       if (weighed_ < key) weigh_keys<R>(group);
     }
     accumulate_stream(tile, q + d, q_step, stream, end - d, ahead, nothing);
@@ -128,7 +129,7 @@ HWY_INLINE void DecodeRows::multiply_and_sum(const RowGroup& group, RegisterTile
   if (kWeighsWithin<R> && key % kLanes == 0) {
     while (weighed_ < group.end && key + kLanes <= group.end) {
       if (weighed_ == key) weigh_keys<R>(group);
-      multiply_keys(FixedStride<kLanes>{});
+      multiply_keys(std::integral_constant<int64_t, kLanes>{});
     }
   }
   while (weighed_ < group.end) weigh_keys<R>(group);

@@ -150,7 +150,7 @@ HWY_INLINE void ask_for_lines(const Element* at, int64_t k, const AskAhead& ask,
 }
 
 // tile[r][c] = fma(a[r · a_row + k], vector c of step k, tile[r][c]) for k = 0 … depth-1, in order. Moves the stream
-// on, looks ahead, and calls each(k) once a step. `depth` may be a FixedStride, known to the compiler.
+// on, looks ahead, and calls each(k) once a step. `depth` may be an integral_constant, known to the compiler.
 template <int R, int C, class Element, class Depth, class Each>
 HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RESTRICT a, int64_t a_row,
                                   Stream<Element>& b, Depth depth, LinesAhead& ahead, Each each) {
