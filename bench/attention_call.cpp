@@ -23,7 +23,7 @@ View<float, 4> view_of(const std::string& layout, Tensor& tensor) {
 AttentionCall::AttentionCall(const AttentionSizes& sizes, bool with_backward)
     : sizes_(sizes), inputs_(make_projections()) {
   options_.mask = mask_of(sizes);
-  options_.workspace = &workspace_;
+  options_.arena = &arena_;
   use_option(with_backward);
   Rng(1).fill_normal(inputs_.q.values());
   Rng(2).fill_normal(inputs_.k.values());

@@ -34,7 +34,7 @@ class AttentionCall {
   AttentionInputs inputs() const { return {inputs_.q_view, inputs_.k_view, inputs_.v_view}; }
 
   AttentionSizes sizes_;
-  Workspace workspace_;
+  Arena arena_;
   AttentionOptions options_;
   Projections inputs_;
   Projections gradients_;

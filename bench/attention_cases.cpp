@@ -173,6 +173,18 @@ void add_memory_cases(std::vector<AttentionCase>& cases) {
   }
 }
 
+// A case that takes more operations a round, with what it is compared with, is none of --quick: together those that
+// are left take less than a minute at 25 GFLOP/s.
+constexpr double kMostQuickFlops = 9e9;
+
+double round_flops(const AttentionCase& each, const std::vector<AttentionCase>& cases) {
+  double flops = attention_flops(each.kind, each.sizes);
+  for (const AttentionCase& other : cases) {
+    if (other.label.name == each.base) flops += attention_flops(other.kind, other.sizes);
+  }
+  return flops;
+}
+
 std::vector<AttentionCase> make_cases() {
   std::vector<AttentionCase> cases;
   add_plain_cases(cases, "forward", 64, {128, 512, 2048, 8192});
@@ -189,6 +201,9 @@ std::vector<AttentionCase> make_cases() {
   add_insight_cases(cases);
   add_option_cases(cases);
   add_memory_cases(cases);
+  for (AttentionCase& each : cases) {
+    if (each.kind != "memory" && round_flops(each, cases) > kMostQuickFlops) each.label.slow = true;
+  }
   return cases;
 }
 

@@ -85,7 +85,7 @@ class DecodeCall {
     q_ = Tensor({batch, sizes.t_q, sizes.heads, sizes.dim});
     out_ = Tensor({batch, sizes.t_q, sizes.heads, sizes.dim});
     Rng(3).fill_normal(q_.values());
-    options_.workspace = &workspace_;
+    options_.arena = &arena_;
   }
   DecodeCall(const DecodeCall&) = delete;
   DecodeCall& operator=(const DecodeCall&) = delete;
@@ -132,7 +132,7 @@ class DecodeCall {
   KvCache cache_;
   std::vector<int64_t> sequences_;
   Tensor q_, out_;
-  Workspace workspace_;
+  Arena arena_;
   DecodeOptions options_;
 };
 

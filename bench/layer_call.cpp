@@ -11,7 +11,7 @@ LayerCall::LayerCall(const AttentionSizes& sizes, bool with_backward) : sizes_(s
   options_.heads = sizes.heads;
   options_.kv_heads = sizes.kv_heads;
   options_.attention.mask = mask_of(sizes);
-  options_.attention.workspace = &workspace_;
+  options_.attention.arena = &arena_;
   if (sizes.option == "rotary") {
     rotary_.emplace(RotaryOptions{.pairing = RotaryPairing::halves, .width = sizes.dim, .positions = sizes.t_q});
     options_.rotary.table = &*rotary_;

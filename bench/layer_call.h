@@ -30,7 +30,7 @@ class LayerCall {
   MultiHeadParameters<float> views_of(Parameters& parameters) const;
 
   AttentionSizes sizes_;
-  Workspace workspace_;
+  Arena arena_;
   std::optional<RotaryTable> rotary_;
   MultiHeadOptions options_;
   MultiHeadState state_;

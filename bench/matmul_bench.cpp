@@ -52,7 +52,7 @@ struct MatmulCall {
     Rng(2).fill_normal(b.values());
     if (sizes.packed) packed = PackedMatrix(std::as_const(b).view<2>());
     if (bf16) packed_bf16 = PackedMatrix(std::as_const(b).view<2>(), WeightStorage::bf16);
-    options.workspace = &workspace;
+    options.arena = &arena;
   }
 
   void plain() { matmul(std::as_const(a).view<2>(), std::as_const(b).view<2>(), c.view<2>(), options); }
@@ -71,7 +71,7 @@ struct MatmulCall {
 
   Tensor a, b, c;
   PackedMatrix packed, packed_bf16;
-  Workspace workspace;
+  Arena arena;
   MatmulOptions options;
 };
 

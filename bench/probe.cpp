@@ -49,10 +49,10 @@ Probe probe_this_thread(int slices) {
   return {median(gflops), median(gbps), median(share)};
 }
 
-// Runs body(thread) on all threads, at the same time.
+// Runs body(thread) on all threads that there are, at the same time.
 template <class Body>
 void on_all_threads(Body body) {
-  const int count = threads();
+  const int count = threads_started();
   std::atomic<int> waiting{count};
   parallel_for(count, [&](int64_t task, int) {
     waiting.fetch_sub(1);
@@ -64,7 +64,7 @@ void on_all_threads(Body body) {
 }  // namespace
 
 Probe measure_probe(int slices) {
-  std::vector<Probe> each(static_cast<size_t>(threads()));
+  std::vector<Probe> each(static_cast<size_t>(threads_started()));
   on_all_threads([&](size_t thread) { each[thread] = probe_this_thread(slices); });
   Probe all{0, 0, each.front().read_share};
   for (const Probe& one : each) {
@@ -76,12 +76,12 @@ Probe measure_probe(int slices) {
 }
 
 double measure_memory_read(const float* data, int64_t count) {
-  const int64_t part = count / threads() / kProbeReadUnit * kProbeReadUnit;
+  const int64_t part = count / threads_started() / kProbeReadUnit * kProbeReadUnit;
   double best = 0;
   for (int pass = 0; pass < kMemoryPasses; ++pass) {
     const auto start = Clock::now();
     on_all_threads([&](size_t thread) { probe_read(data + static_cast<int64_t>(thread) * part, part, 1); });
-    best = std::max(best, static_cast<double>(part * threads()) * sizeof(float) * 1e-9 / seconds_since(start));
+    best = std::max(best, static_cast<double>(part * threads_started()) * sizeof(float) * 1e-9 / seconds_since(start));
   }
   return best;
 }

@@ -3,18 +3,18 @@
 #include <charconv>
 #include <iomanip>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 
 #include "cli/attend_flags.h"
 #include "cli/attend_input.h"
 #include "cli/command_line.h"
+#include "cli/output_files.h"
 #include "cli/subcommands.h"
 #include "heed/core/suggest.h"
 #include "heed/explain/attend_json.h"
 #include "heed/explain/attend_text.h"
-#include "heed/explain/examples.h"
+#include "heed/explain/example_list.h"
 #include "heed/explain/page.h"
 #include "heed/io/file.h"
 #include "heed/io/npy.h"
@@ -61,7 +61,8 @@ void check_steps(const std::vector<std::string>& asked, const explain::AttendCas
     if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
     std::string list;
     for (const std::string& each : taken) list.append(list.empty() ? "" : ", ").append(each);
-    const bool known = std::find(all_steps().begin(), all_steps().end(), name) != all_steps().end();
+    const std::vector<std::string>& names = explain::step_names();
+    const bool known = std::find(names.begin(), names.end(), name) != names.end();
     std::string hint = known ? "" : did_you_mean(name, taken);
     hint.append(hint.empty() ? "" : " ").append("its steps are ").append(list);
     throw CommandError("usage.step",
@@ -107,6 +108,49 @@ AttendRequest request_of(const AttendFlags& flags, const AttendInput& input, con
   return request;
 }
 
+// "1.2 GB", "64 MB".
+std::string in_decimal_units(int64_t bytes) {
+  const bool giga = bytes >= 1'000'000'000;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(giga ? 1 : 0) << static_cast<double>(bytes) / (giga ? 1e9 : 1e6)
+       << (giga ? " GB" : " MB");
+  return text.str();
+}
+
+// Refuses a page of so many bytes of JSON; `size` is the text of it, "98 MB".
+[[noreturn]] void refuse_page(const AttendInput& input, const AttendRequest& request, int64_t bytes,
+                              const std::string& size) {
+  const AttendSizes s = explain::sizes_of(input.given);
+  const QueryRange rows = request.rows.value_or(QueryRange{0, s.t_q});
+  const int64_t heads = s.batch * (request.head ? 1 : s.heads);
+  // Most of a page grows with its rows; a tenth is left for what does not.
+  const double share = 0.9 * static_cast<double>(explain::kMostPageBytes) / static_cast<double>(bytes);
+  const auto fit = static_cast<int64_t>(share * static_cast<double>(rows.count()));
+  std::string hint = "--rows a:b, --head h and --step name narrow it";
+  if (fit > 0) {
+    hint += "; about " + std::to_string(fit) + (fit == 1 ? " row fits" : " rows fit") + ", as --rows " +
+            std::to_string(rows.begin) + ":" + std::to_string(rows.begin + fit);
+  }
+  throw CommandError("limit.page",
+                     "the page would hold " + size + " (" + std::to_string(heads) + (heads == 1 ? " head" : " heads") +
+                         " x " + std::to_string(rows.count()) + " rows x " + std::to_string(s.t_k) +
+                         " keys a step); the limit is " + in_decimal_units(explain::kMostPageBytes),
+                     hint + "; --json and --save have no such limit", kLimit);
+}
+
+// What can be refused before anything is computed: a number takes two bytes of JSON at least, and twelve most often.
+void check_page_size(const AttendFlags& flags, const AttendInput& input, const AttendRequest& request) {
+  if (flags.html.empty()) return;
+  const std::vector<std::string> taken = flags.steps.empty() ? explain::step_names(input.given) : flags.steps;
+  const auto matrices = std::count_if(taken.begin(), taken.end(),
+                                      [](const std::string& name) { return is_query_by_key(step_named(name)); });
+  const AttendSizes s = explain::sizes_of(input.given);
+  const int64_t rows = request.rows ? request.rows->count() : s.t_q;
+  const int64_t numbers = matrices * s.batch * (request.head ? 1 : s.heads) * rows * s.t_k;
+  if (2 * numbers <= explain::kMostPageBytes) return;
+  refuse_page(input, request, 12 * numbers, "about " + in_decimal_units(12 * numbers));
+}
+
 void save_trace(const std::string& path, const Walkthrough& all) {
   std::vector<std::pair<std::string, const Tensor*>> tensors;
   std::map<std::string, std::string> metadata{{"schema", "heed/attend@1"}};
@@ -134,18 +178,18 @@ void say_written(const Streams& streams, const std::string& path) {
   if (!streams.quiet) streams.err << "heed: wrote " << printable(path) << "\n";
 }
 
-// Two answers in one file: the second would replace the first.
-void check_outputs(const AttendFlags& flags) {
-  const std::pair<const char*, const std::string*> files[] = {
-      {"--out", &flags.out}, {"--save", &flags.save}, {"--html", &flags.html}};
-  for (const auto& [name, file] : files) {
-    for (const auto& [other, same] : files) {
-      if (name == other) break;
-      if (file->empty() || *file != *same) continue;
-      throw CommandError("usage.outputs", std::string(other) + " and " + name + " name the same file",
-                         "give each a file of its own", kUsage, *file);
-    }
-  }
+void check_files(const AttendFlags& f) {
+  check_outputs({{"--out", f.out}, {"--save", f.save}, {"--html", f.html}}, {{"--q", f.q},
+                                                                             {"--k", f.k},
+                                                                             {"--v", f.v},
+                                                                             {"--x", f.x},
+                                                                             {"--context", f.context},
+                                                                             {"--weights", f.weights},
+                                                                             {"--keep", f.keep},
+                                                                             {"--block", f.block},
+                                                                             {"--bias", f.bias},
+                                                                             {"--sink", f.sink},
+                                                                             {"--d-out", f.d_out}});
 }
 
 void write_files(const AttendFlags& flags, const AttendInput& input, const Walkthrough& walkthrough,
@@ -164,36 +208,34 @@ void write_files(const AttendFlags& flags, const AttendInput& input, const Walkt
   }
 }
 
-void list_examples(bool json, std::ostream& out) {
-  nlohmann::ordered_json examples = nlohmann::ordered_json::array();
-  for (const auto& [name, about] : explain::example_names()) {
-    if (json) {
-      examples.push_back({{"name", name}, {"about", about}});
-    } else {
-      out << name << std::string(13 - name.size(), ' ') << about << "\n";
-    }
-  }
-  if (json) out << nlohmann::ordered_json{{"schema", "heed/attend-list@1"}, {"examples", examples}}.dump(1) << "\n";
-}
-
 void run_attend(const AttendFlags& flags, const Streams& streams) {
-  if (flags.list) return list_examples(flags.json, streams.out);
-  check_outputs(flags);
+  if (flags.list) {
+    streams.out << (flags.json ? explain::examples_json() : explain::examples_text());
+    return;
+  }
+  check_files(flags);
+  use_compute_flags(flags.compute);
   const AttendInput input = read_input(flags);
   const AttendRequest request = request_of(flags, input, streams);
+  check_page_size(flags, input, request);
   for (const std::string& warning : input.warnings) warn(streams, warning);
   const Walkthrough walkthrough = explain::attend(input.given, request);
   warn_of_rows_without_key(streams, walkthrough.checks);
+  const std::string nonfinite = explain::nonfinite_text(walkthrough.checks);
+  if (!nonfinite.empty()) warn(streams, nonfinite);
   const bool wants_json = flags.json || !flags.html.empty();
   const std::string json = wants_json ? explain::attend_json(input.given, request, walkthrough) : "";
+  if (!flags.html.empty()) {
+    const auto bytes = static_cast<int64_t>(json.size());
+    if (bytes > explain::kMostPageBytes) refuse_page(input, request, bytes, in_decimal_units(bytes));
+  }
   // Files first: an answer on standard output means that they are there.
   write_files(flags, input, walkthrough, json, streams);
   if (flags.json) {
     streams.out << json;
   } else if (flags.html.empty()) {
-    const Terminal& terminal = streams.out_terminal;
     streams.out << explain::attend_text(input.given, request, walkthrough,
-                                        {terminal.width, terminal.utf8, terminal.color, flags.digits});
+                                        style_of(streams.out_terminal, flags.digits));
   }
 }
 

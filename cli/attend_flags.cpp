@@ -1,6 +1,9 @@
 #include "cli/attend_flags.h"
 
+#include <CLI/CLI.hpp>
+
 #include "cli/option_table.h"
+#include "heed/explain/attend_case.h"
 #include "heed/explain/examples.h"
 
 namespace heed::cli {
@@ -72,7 +75,8 @@ void add_view_flags(CLI::App& command, AttendFlags& flags) {
       ->type_name("A:B")
       ->group(group);
   command.add_option("--head", flags.head, "one head, from 0 on")->group(group);
-  known_names(command.add_option("--step", flags.steps, "only these steps: q,k,v,scores,scaled,…"), all_steps)
+  known_names(command.add_option("--step", flags.steps, "only these steps: q,k,v,scores,scaled,…"),
+              [] { return explain::step_names(); })
       ->delimiter(',')
       ->group(group);
   command.add_option("--digits", flags.digits, "digits behind the point (default: 4)")
@@ -106,17 +110,12 @@ void add_output_flags(CLI::App& command, AttendFlags& flags) {
 
 }  // namespace
 
-const std::vector<std::string>& all_steps() {
-  static const std::vector<std::string> names = {"x",      "context", "q",      "k",       "v",     "scores", "scaled",
-                                                 "capped", "biased",  "masked", "weights", "heads", "concat", "out"};
-  return names;
-}
-
 void add_attend_flags(CLI::App& command, AttendFlags& flags) {
   add_input_flags(command, flags);
   add_mask_flags(command, flags);
   add_view_flags(command, flags);
   add_output_flags(command, flags);
+  add_compute_flags(command, flags.compute, "threads to compute with (default: all cores)");
 }
 
 }  // namespace heed::cli

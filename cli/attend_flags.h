@@ -1,11 +1,16 @@
 // What `heed attend` is asked, as the user wrote it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "cli/compute_flags.h"
+
+namespace CLI {
+class App;
+}
 
 namespace heed::cli {
 
@@ -37,10 +42,8 @@ struct AttendFlags {
 
   std::string out, save, html;
   bool json = false;
+  ComputeFlags compute;
 };
-
-// Names that steps have anywhere, in their order.
-const std::vector<std::string>& all_steps();
 
 void add_attend_flags(CLI::App& command, AttendFlags& flags);
 

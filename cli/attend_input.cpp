@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "cli/attend_options.h"
-#include "cli/attend_weights.h"
 #include "cli/command_line.h"
 #include "heed/core/suggest.h"
 #include "heed/explain/examples.h"
 #include "heed/io/array.h"
+#include "heed/nn/multihead_weights.h"
 
 namespace heed::cli {
 namespace {
@@ -146,7 +146,14 @@ void read_layer(const AttendFlags& f, AttendInput& input) {
   }
   given.heads = *f.heads;
   given.kv_heads = f.kv_heads.value_or(*f.heads);
-  given.layer = read_layer_weights(f.weights, given.heads, given.kv_heads);
+  if (given.heads % given.kv_heads != 0) {
+    throw CommandError("usage.kv_heads",
+                       "the " + std::to_string(given.heads) + " heads are not a multiple of the " +
+                           std::to_string(given.kv_heads) + " key/value heads",
+                       "each key/value head serves equally many heads");
+  }
+  const io::ArrayReference weights = io::split_reference(f.weights);
+  given.layer = load_multihead(weights.file, weights.name, {given.heads, given.kv_heads});
   const auto check_width = [&](const Tensor& tokens, const Tensor& weight, const char* name, const std::string& file) {
     if (tokens.shape()[2] == weight.shape()[1]) return;
     refuse_shapes("tokens " + shape_text(tokens) + " have width " + std::to_string(tokens.shape()[2]) + ", but " +

@@ -1,9 +1,7 @@
 #include "cli/attend_layout.h"
 
-#include <array>
-#include <cstdio>
-
 #include "cli/command_line.h"
+#include "heed/nn/multihead_weights.h"
 
 namespace heed::cli {
 namespace {
@@ -34,21 +32,8 @@ TensorLayout::Kind kind_of(int rank, bool has_heads, const std::string& layout, 
 
 void check_heads_divide(int64_t width, int64_t heads, const std::string& what) {
   if (heads > 0 && width % heads == 0) return;
-  std::string message = "heads " + std::to_string(heads) + " does not divide the width " + std::to_string(width);
-  if (heads > 0) {
-    std::array<char, 64> quotient{};
-    std::snprintf(quotient.data(), quotient.size(), " (%lld/%lld = %.4g)", static_cast<long long>(width),
-                  static_cast<long long>(heads), static_cast<double>(width) / static_cast<double>(heads));
-    message += quotient.data();
-  }
-  std::string divisors;
-  for (int64_t each = 1, found = 0; each <= width && found < 12; ++each) {
-    if (width % each != 0) continue;
-    if (!divisors.empty()) divisors += ", ";
-    divisors += std::to_string(each);
-    ++found;
-  }
-  throw CommandError("data.heads", message, "these do: " + divisors, kBadData, what);
+  const io::FileProblem problem = undivided_heads(width, heads);
+  throw CommandError("data.heads", problem.what, problem.hint, kBadData, what);
 }
 
 TensorLayout::TensorLayout(int rank, bool has_heads, const std::string& layout, const std::string& what)

@@ -65,6 +65,10 @@ std::vector<Case> selected(const std::vector<Case>& cases, const bench::Selectio
     throw CommandError("usage.unknown_case", "unknown case '" + name + "'", hint);
   }
   std::vector<Case> chosen = bench::select(cases, selection);
+  if (chosen.empty() && selection.matching.empty()) {
+    throw CommandError("usage.no_rows", "every row asked for takes too long for --quick",
+                       "leave --quick away, or name single rows; " + see_list);
+  }
   if (chosen.empty()) {
     throw CommandError("usage.no_rows", "no row has '" + selection.matching + "' in its name", see_list);
   }

@@ -1,10 +1,15 @@
 // heed check: grades a worked example of attention, number by number.
 #include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "cli/check_report.h"
 #include "cli/command_line.h"
 #include "cli/subcommands.h"
 #include "heed/explain/check_file.h"
+#include "heed/explain/check_json.h"
+#include "heed/explain/check_text.h"
 
 namespace heed::cli {
 namespace {
@@ -34,9 +39,7 @@ Settings:
   mask = "causal" or [[0, -inf], [0, 0]]; align = "bottom-right" or "top-left";
   window = [left, right]; lengths; keep or block = [[1, 0], [1, 1]]
 Claims:
-  the inputs, q, k, v, scores, scaled, capped, biased, masked, weights, heads,
-  concat, out
-Several heads:
+@claims@Several heads:
   [H][T][D] for q, k, v and heads, or the heads side by side, [T][H·D];
   [H][Tq][Tk] from scores to weights
 
@@ -54,6 +57,19 @@ Examples:
   heed check examples/notes/cats.toml
   heed check exam.toml --json)";
 
+// The footer, with the names of the steps that can be claimed.
+std::string footer() {
+  std::vector<std::string> names{"the inputs"};
+  for (const AttentionStep step : all_steps()) {
+    if (!explain::is_input(step) && explain::is_explained(step)) names.emplace_back(step_name(step));
+  }
+  std::string text = kFooter;
+  constexpr std::string_view kPlace = "@claims@";
+  explain::TextStyle style;
+  style.width = 80;
+  return text.replace(text.find(kPlace), kPlace.size(), explain::wrapped(explain::joined(names, ", "), "  ", 2, style));
+}
+
 struct CheckFlags {
   std::string file;
   bool json = false;
@@ -62,11 +78,8 @@ struct CheckFlags {
 void run_check(const CheckFlags& flags, const Streams& streams) {
   const explain::WorkedExample example = explain::read_check_file(flags.file);
   const explain::Grading grading = explain::grade(example);
-  if (flags.json) {
-    write_check_json(flags.file, example, grading, streams.out);
-  } else {
-    write_check_text(flags.file, example, grading, streams.out_terminal, streams.out);
-  }
+  streams.out << (flags.json ? explain::check_json(flags.file, example, grading)
+                             : explain::check_text(flags.file, example, grading, style_of(streams.out_terminal)));
   if (grading.count(explain::Verdict::wrong) > 0) throw ExitWith{kCheckFailed};
 }
 
@@ -77,7 +90,7 @@ void add_check(CLI::App& app, Streams streams, std::function<void()>& action) {
   const auto flags = std::make_shared<CheckFlags>();
   check->add_option("FILE", flags->file, "the check file, in TOML")->required();
   check->add_flag("--json", flags->json, "one JSON document, schema heed/check@1");
-  check->footer(kFooter);
+  check->footer(footer());
   check->callback([=, &action] { action = [=] { run_check(*flags, streams); }; });
 }
 

@@ -14,7 +14,9 @@
 #include "cli/subcommands.h"
 #include "cli/usage_error.h"
 #include "heed/core/error.h"
+#include "heed/core/version.h"
 #include "heed/io/file_error.h"
+#include "heed/parallel/parallel_for.h"
 
 namespace heed::cli {
 namespace {
@@ -48,14 +50,25 @@ EarlyFlags early_flags(const std::vector<std::string>& arguments) {
   return flags;
 }
 
-// Names of flags are written with dashes; underscores are taken for them.
-std::vector<std::string> with_dashes(std::vector<std::string> arguments) {
-  for (std::string& word : arguments) {
-    if (word == "--") break;
-    if (word.rfind("--", 0) != 0) continue;
-    std::replace(word.begin(), std::find(word.begin(), word.end(), '='), '_', '-');
+// The words as the parser takes them. Names of flags are written with dashes; underscores are taken for them. "--keep="
+// becomes "--keep" and an empty value: the parser would take the next word for the value.
+std::vector<std::string> prepared(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words;
+  bool flags_may_follow = true;
+  for (std::string word : arguments) {
+    flags_may_follow = flags_may_follow && word != "--";
+    if (!flags_may_follow || word.rfind("--", 0) != 0) {
+      words.push_back(std::move(word));
+      continue;
+    }
+    const auto equals = std::find(word.begin(), word.end(), '=');
+    std::replace(word.begin(), equals, '_', '-');
+    const bool empty_value = equals != word.end() && equals + 1 == word.end();
+    if (empty_value) word.pop_back();
+    words.push_back(std::move(word));
+    if (empty_value) words.emplace_back();
   }
-  return arguments;
+  return words;
 }
 
 Streams with_flags(Streams streams, const EarlyFlags& flags) {
@@ -127,7 +140,7 @@ Examples:
 // The parser of `heed`, with every command and what all of them take.
 void build(CLI::App& app, const Streams& streams, std::function<void()>& action) {
   app.set_help_flag("-h,--help", "this text, also as `heed help COMMAND`");
-  app.set_version_flag("-V,--version", "heed " HEED_VERSION, "Heed's version");
+  app.set_version_flag("-V,--version", "heed " + std::string(kVersion), "Heed's version");
   app.require_subcommand(1);
   app.fallthrough();  // options of `heed` may stand after the command
   // Both are read before the parser runs (EarlyFlags); here they are known, checked and explained.
@@ -135,6 +148,7 @@ void build(CLI::App& app, const Streams& streams, std::function<void()>& action)
       ->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_flag("-q,--quiet")->description("no warnings");
   add_commands(app, streams, action);
+  refuse_empty_values(app);
   app.footer(kFooter);
 }
 
@@ -150,7 +164,7 @@ void parse_and_act(const std::vector<std::string>& arguments, const Streams& str
   build(app, streams, action);
   if (!arguments.empty() && arguments.front() == "__complete") return answer_completion(app, arguments, streams.out);
   // CLI11 takes the arguments from the back.
-  std::vector<std::string> reversed = with_dashes(arguments);
+  std::vector<std::string> reversed = prepared(arguments);
   std::reverse(reversed.begin(), reversed.end());
   try {
     app.parse(std::move(reversed));
@@ -164,6 +178,13 @@ void parse_and_act(const std::vector<std::string>& arguments, const Streams& str
     throw usage_error(app, error);
   }
   action();
+}
+
+void warn_of_missing_threads(const Streams& streams) {
+  const int missing = threads_missing();
+  if (missing == 0) return;
+  warn(streams, "the system did not start " + std::to_string(missing) + (missing == 1 ? " thread" : " threads"),
+       "results are the same; give fewer --threads, or raise the limits on processes and memory");
 }
 
 // Why a write failed, where the last error of the system is one of writing.
@@ -186,9 +207,11 @@ int run_command(const std::vector<std::string>& arguments, const Streams& stream
     errno = 0;
     parse_and_act(arguments, streams);
     flush_answer(streams.out);
+    warn_of_missing_threads(streams);
     return kOk;
   } catch (const ExitWith& exit) {
     streams.out.flush();
+    warn_of_missing_threads(streams);
     return exit.code;
   } catch (const std::exception& error) {
     return report_error(as_command_error(error), json, streams);

@@ -1,10 +1,12 @@
 #include "cli/compute_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/command_line.h"
 #include "cli/option_table.h"
 #include "cli/usage_error.h"
+#include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"
 
 namespace heed::cli {
@@ -46,6 +48,12 @@ void use_isa(const ComputeFlags& flags) {
   }
   throw CommandError("usage.unknown_isa", "unknown instruction set '" + flags.isa + "'",
                      hint_of_names(flags.isa, isa_names()));
+}
+
+void use_compute_flags(const ComputeFlags& flags) {
+  check_threads(flags);
+  use_isa(flags);
+  if (flags.threads) set_threads(*flags.threads);
 }
 
 }  // namespace heed::cli

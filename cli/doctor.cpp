@@ -11,6 +11,7 @@
 #include "cli/compute_flags.h"
 #include "cli/subcommands.h"
 #include "heed/core/large_memory.h"
+#include "heed/core/version.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/isa.h"
 
@@ -163,7 +164,7 @@ std::vector<Problem> problems_of(const Examination& found) {
 
 std::string to_text(const Examination& found) {
   const std::pair<const char*, std::string> lines[] = {
-      {"version", HEED_VERSION},
+      {"version", std::string(kVersion)},
       {"CPU", printable(found.machine.cpu)},
       {"cores", cores_text(found)},
       {"instruction sets", isas_text(found)},
@@ -212,7 +213,7 @@ std::string to_json(const Examination& found) {
   Json problems = Json::array();
   for (const Problem& each : problems_of(found)) problems.push_back({{"what", each.what}, {"hint", each.hint}});
   return Json{{"schema", "heed/doctor@1"},
-              {"version", HEED_VERSION},
+              {"version", kVersion},
               {"cpu", machine.cpu},
               {"cores", known(machine.cores)},
               {"hardware_threads", known(machine.logical_cpus)},
@@ -250,9 +251,7 @@ void add_doctor(CLI::App& app, Streams streams, std::function<void()>& action) {
   doctor->footer("Examples:\n  heed doctor\n  heed doctor --isa avx2 --threads 1 --json");
   doctor->callback([=, &action] {
     action = [=] {
-      check_threads(flags->compute);
-      use_isa(flags->compute);
-      if (flags->compute.threads) set_threads(*flags->compute.threads);
+      use_compute_flags(flags->compute);
       const Examination found = examine(streams.out_terminal);
       streams.out << (flags->json ? to_json(found) : to_text(found));
     };

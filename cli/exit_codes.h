@@ -29,7 +29,7 @@ inline constexpr std::array<ExitCode, 9> kExitCodes{{
     {kIncompatible, "a model or checkpoint that does not fit"},
     {kDiverged, "training diverged: not a number, or infinite"},
     {kCheckFailed, "a check failed: the command worked, and what it checked is wrong"},
-    {kLimit, "a resource limit: memory or time"},
+    {kLimit, "a resource limit: memory, time or the size of a page"},
     {kInterrupted, "interrupted by Ctrl-C"},
 }};
 

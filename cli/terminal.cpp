@@ -48,25 +48,6 @@ int width_of(const StreamFacts& facts, const Environment& environment) {
   return std::clamp(width, kLeastWidth, kMostWidth);
 }
 
-// The number of a "select graphic rendition" sequence.
-const char* number_of(Paint paint) {
-  switch (paint) {
-    case Paint::bold:
-      return "1";
-    case Paint::dim:
-      return "2";
-    case Paint::red:
-      return "31";
-    case Paint::green:
-      return "32";
-    case Paint::yellow:
-      return "33";
-    case Paint::blue:
-      return "34";
-  }
-  return "0";
-}
-
 }  // namespace
 
 StreamFacts facts_of(int file_descriptor) {
@@ -91,13 +72,12 @@ Terminal terminal_of(const StreamFacts& facts, const Environment& environment) {
   return terminal;
 }
 
-std::string painted(const Terminal& terminal, Paint paint, std::string_view text) {
-  if (!terminal.color || text.empty()) return std::string(text);
-  return std::string("\x1b[") + number_of(paint) + "m" + std::string(text) + "\x1b[0m";
+explain::TextStyle style_of(const Terminal& terminal, int digits) {
+  return {terminal.width, terminal.utf8, terminal.color, digits};
 }
 
-int columns_of(std::string_view text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+std::string painted(const Terminal& terminal, Paint paint, std::string_view text) {
+  return explain::painted(text, paint, style_of(terminal));
 }
 
 std::string wrapped(const std::string& text, int width, int indent) {
@@ -118,23 +98,6 @@ std::string wrapped(const std::string& text, int width, int indent) {
     }
   }
   return lines;
-}
-
-std::string printable(std::string_view text) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string shown;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    // C1 controls are C2 80 … C2 9F in UTF-8.
-    const bool c1 = byte == 0xC2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xE0) == 0x80;
-    const auto control = c1 ? static_cast<unsigned char>(text[++i]) : byte;
-    if (!c1 && control >= 0x20 && control != 0x7F) {
-      shown += text[i];
-    } else {
-      shown += {'\\', 'x', kDigits[control >> 4], kDigits[control & 15]};
-    }
-  }
-  return shown;
 }
 
 }  // namespace heed::cli

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "heed/explain/text_style.h"
+
 namespace heed::cli {
 
 // The defaults are those of a stream inside a program: UTF-8 without colour.
@@ -32,19 +34,17 @@ std::string process_environment(const char* name);
 // Width: COLUMNS, then what the terminal says, then 80 on a terminal and 100 elsewhere; at least 40.
 Terminal terminal_of(const StreamFacts& facts, const Environment& environment);
 
-enum class Paint { bold, dim, red, green, yellow, blue };
+// The style of explain's texts that this stream can show; `digits` behind the point.
+explain::TextStyle style_of(const Terminal& terminal, int digits = explain::TextStyle{}.digits);
+
+using explain::columns_of;
+using explain::Paint;
+using explain::printable;
 
 // The text in this paint; as it is where the stream has no colour.
 std::string painted(const Terminal& terminal, Paint paint, std::string_view text);
 
-// Columns that UTF-8 text takes: its characters. Heed's own texts have no wide ones.
-int columns_of(std::string_view text);
-
 // The text in lines of at most `width` columns, each after the first indented. Line breaks in the text stay.
 std::string wrapped(const std::string& text, int width, int indent);
-
-// Text from outside (a file's name, a key, an argument) for a person to read: control characters are written as \x1b,
-// so that they cannot steer the terminal.
-std::string printable(std::string_view text);
 
 }  // namespace heed::cli

@@ -51,9 +51,20 @@ CommandError conversion_error(const CLI::App& at, const std::string& message, co
           see_help};
 }
 
+CommandError missing_value(const CLI::App& at, const CLI::Option& option, const std::string& see_help) {
+  const std::string name = name_of(option);
+  const bool flag = !option.get_positional();
+  return {"usage.missing_value", flag ? name + " needs a value" : path_of(at) + " was given an empty " + name,
+          see_help};
+}
+
+constexpr const char* kEmptyValue = "the value is empty";
+
 // "--normalizer: softmx not in {softmax,sigmoid}", or what another validator says after the name.
 CommandError validation_error(const CLI::App& at, const std::string& message, const std::string& see_help) {
   const CLI::Option* option = option_in(at, message);
+  if (option != nullptr && message.ends_with(std::string(": ") + kEmptyValue))
+    return missing_value(at, *option, see_help);
   const size_t not_in = message.rfind(" not in {");
   const size_t colon = message.find(": ");
   if (option == nullptr || not_in == std::string::npos || colon == std::string::npos) {
@@ -69,7 +80,7 @@ CommandError mismatch_error(const CLI::App& at, const std::string& message, cons
   const CLI::Option* option = option_in(at, message);
   if (option == nullptr) return {"usage.bad_argument", message, see_help};
   const bool missing = message.size() > 8 && message.substr(message.size() - 8) == " missing";
-  if (missing) return {"usage.missing_value", name_of(*option) + " needs a value", see_help};
+  if (missing) return missing_value(at, *option, see_help);
   if (message.find("At Most 1 ") != std::string::npos) {
     return {"usage.repeated", name_of(*option) + " was given more than once", "give it once"};
   }
@@ -77,6 +88,15 @@ CommandError mismatch_error(const CLI::App& at, const std::string& message, cons
 }
 
 }  // namespace
+
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](CLI::Option* each) { return !is_flag(*each); })) {
+    // transform() puts the check before those that are there.
+    option->transform(
+        CLI::Validator([](std::string& value) { return std::string(value.empty() ? kEmptyValue : ""); }, ""));
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_empty_values(*command);
+}
 
 std::string hint_of_names(const std::string& word, const std::vector<std::string>& names) {
   std::string near = did_you_mean(word, names);
@@ -92,6 +112,7 @@ CommandError usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> left = app.remaining(true);
   if ((is<CLI::RequiredError>(error) || is<CLI::ExtrasError>(error)) && !left.empty()) {
     const std::string& word = left.front();
+    if (word.empty()) return {"usage.empty_argument", path_of(at) + " was given an empty argument", see_help};
     const std::string near = did_you_mean(word.substr(0, word.find('=')), names_at(at));
     return {"usage.unknown_argument", path_of(at) + " does not know '" + word + "'", near.empty() ? see_help : near};
   }

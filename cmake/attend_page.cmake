@@ -2,7 +2,7 @@
 # A generated source instead of .incbin: the compiler, ccache and clang-tidy see ordinary C++, no symbol or section
 # depends on the object format, and 60 kB compile in no time.
 set(attend_page_folder ${CMAKE_CURRENT_SOURCE_DIR}/web/attend)
-set(attend_page_scripts numbers.js tensors.js arithmetic.js matrix.js panel.js page.js)
+set(attend_page_scripts numbers.js tensors.js arithmetic.js matrix.js panel.js product.js page.js)
 
 # The source of a Content-Security-Policy that allows exactly `text`: its SHA-256 in base 64.
 function(heed_csp_hash text result)

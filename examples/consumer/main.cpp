@@ -3,9 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "heed/attention/attention.h"
-#include "heed/core/rng.h"
-#include "heed/core/tensor.h"
+#include "heed/heed.h"
 
 int main() {
   // One item, 10 tokens, 4 query heads that share 2 key/value heads, 16 wide.
@@ -16,9 +14,7 @@ int main() {
   heed::Rng(2).fill_normal(k.values());
   heed::Rng(3).fill_normal(v.values());
 
-  heed::Tensor out({1, 10, 4, 16});
-  const heed::AttentionOptions options{.mask = heed::Mask::causal()};
-  heed::attention_forward({q.view<4>(), k.view<4>(), v.view<4>()}, options, out.view<4>());
+  const heed::Tensor out = heed::attention(q, k, v, {.mask = heed::Mask::causal()});
 
   // The first query sees only the first key: its output is that key's value (query head 3 reads key/value head 1).
   float difference = 0.0F;

@@ -15,6 +15,11 @@ namespace {
 
 constexpr int64_t kPrepareQueries = 512;
 
+// Each block of keys then has sums for the slope and for every bucket of the table.
+bool asks_for_positions(const ScoreGradients& scores) {
+  return scores.d_alibi_slopes.data() != nullptr || scores.d_relative_table.data() != nullptr;
+}
+
 Problem check_call(const AttentionInputs& inputs, const AttentionOptions& options, const AttentionOutputs& outputs,
                    const AttentionGradients& gradients) {
   constexpr const char* kName = "attention_backward";
@@ -25,61 +30,49 @@ Problem check_call(const AttentionInputs& inputs, const AttentionOptions& option
   check_tensor(kName, "d_out", outputs.d_out, heads_shape);
   const bool sigmoid = options.scores.normaliser == Normaliser::sigmoid;
   sigmoid ? check_no_rows(kName, outputs.rows) : check_rows(kName, outputs.rows, sizes, true);
-  check_tensor(kName, "d_q", gradients.d_q, inputs.q.shape());
-  check_tensor(kName, "d_k", gradients.d_k, inputs.k.shape());
-  check_tensor(kName, "d_v", gradients.d_v, inputs.v.shape());
+  check_tensor(kName, "d_q", gradients.d_q.view, inputs.q.shape());
+  check_tensor(kName, "d_k", gradients.d_k.view, inputs.k.shape());
+  check_tensor(kName, "d_v", gradients.d_v.view, inputs.v.shape());
   gradients.scores.check_fits(kName, options.scores);
+  if (asks_for_positions(gradients.scores)) {
+    check_sizes(kName, "the sums of positions [B, H, Tk, 1 + buckets]",
+                Shape<4>{sizes.batch, sizes.heads, sizes.t_k, 1 + options.scores.relative.table.size(0)});
+  }
   return problem;
 }
 
-// The parts of a call's workspace.
+int64_t count_blocks(const Problem& problem, const Mask& mask) {
+  int64_t blocks = 0;
+  for_each_key_block(problem, mask, [&](const KeyBlock&, bool) { ++blocks; });
+  return blocks;
+}
+
+// What a call takes from its arena.
 struct Memory {
-  KeyBlock* blocks = nullptr;
-  std::atomic<int64_t>* done = nullptr;  // one a block
-  float* rows = nullptr;                 // three lists of [B, H, Tq]
-  double* sink_sums = nullptr;           // [B, H, parts of the queries]
-  double* position_sums = nullptr;       // [blocks][group][1 + buckets]
-  float* scores = nullptr;               // what score_job() lays out
-  float* scratch = nullptr;              // one part a thread
-};
-
-// How much of it, in floats.
-struct MemorySizes {
-  int64_t blocks = 0;  // their number
-  int64_t list = 0, counters = 0, rows = 0, sink_sums = 0, position_sums = 0, scores = 0, scratch = 0;
-
-  MemorySizes(const Problem& problem, const AttentionOptions& options, const BackwardJob& job,
-              int64_t scratch_of_thread)
-      : scratch(aligned_floats<float>(scratch_of_thread)) {
-    const MaskSizes& sizes = problem.sizes;
-    const int64_t heads = sizes.batch * sizes.heads;
-    for_each_key_block(problem, options.mask, [&](const KeyBlock&, bool) { ++blocks; });
-    list = aligned_floats<KeyBlock>(blocks);
-    counters = aligned_floats<std::atomic<int64_t>>(blocks);
-    rows = aligned_floats<float>(heads * sizes.t_q);
-    sink_sums = aligned_floats<double>(heads * divide_up(sizes.t_q, kPrepareQueries));
-    position_sums = aligned_floats<double>(blocks * problem.group() * job.position_sums);
-    scores = aligned_floats<float>(score_job_floats(problem, options));
+  Memory(Arena& arena, const Problem& problem, const AttentionOptions& options, int64_t position_sums_of_block,
+         size_t scratch_of_worker)
+      : blocks(count_blocks(problem, options.mask)),
+        list(arena.take<KeyBlock>(blocks)),
+        done(arena.take<std::atomic<int64_t>>(blocks)),
+        sink_sums(arena.take<double>(problem.sizes.batch * problem.sizes.heads *
+                                     divide_up(problem.sizes.t_q, kPrepareQueries))),
+        position_sums(arena.take<double>(blocks * position_sums_of_block)),
+        scores(score_job(problem, options, ScoreLanes::keys, arena)),
+        scratch(arena, threads(), scratch_of_worker) {
+    const Shape<3> rows{problem.sizes.batch, problem.sizes.heads, problem.sizes.t_q};
+    for (View<float, 3>* each : {&reference, &inverse_sum, &delta}) {
+      *each = {arena.take<float>(element_count(rows)), rows};
+    }
   }
 
-  Memory take(Workspace& workspace) const {
-    const int64_t all = list + counters + 3 * rows + sink_sums + position_sums + scores + threads() * scratch;
-    float* at = workspace.floats(static_cast<size_t>(all));
-    const auto next = [&at](int64_t floats) {
-      float* part = at;
-      at += floats;
-      return part;
-    };
-    Memory memory;
-    memory.blocks = reinterpret_cast<KeyBlock*>(next(list));
-    memory.done = reinterpret_cast<std::atomic<int64_t>*>(next(counters));
-    memory.rows = next(3 * rows);
-    memory.sink_sums = reinterpret_cast<double*>(next(sink_sums));
-    memory.position_sums = reinterpret_cast<double*>(next(position_sums));
-    memory.scores = next(scores);
-    memory.scratch = next(threads() * scratch);
-    return memory;
-  }
+  int64_t blocks;  // how many
+  KeyBlock* list;
+  std::atomic<int64_t>* done;  // one a block
+  double* sink_sums;           // [B, H, parts of the queries]
+  double* position_sums;       // [blocks][group][1 + buckets]
+  ScoreJob scores;
+  WorkerArenas scratch;
+  View<float, 3> reference, inverse_sum, delta;  // [B, H, Tq]
 };
 
 // Writes the list of blocks, each with what it waits for.
@@ -94,17 +87,19 @@ void list_blocks(const Problem& problem, const AttentionOptions& options, Backwa
       block.query_offset = options.scores.query_offset(problem.sizes, options.mask, block.b);
       std::fill_n(block.position_sums, sums, 0.0);
     }
-    std::construct_at(memory.blocks + at++, block);
+    std::construct_at(memory.list + at++, block);
   });
-  const View<float, 4>& d_bias = job.gradients.scores.d_bias;
+  const View<float, 4>& d_bias = job.gradients.scores.d_bias.view;
   if (d_bias.data() == nullptr) return;
-  link_bias_turns(problem, d_bias, memory.blocks, at);
+  link_bias_turns(problem, d_bias, memory.list, at);
+  job.adds_to_bias = job.gradients.scores.d_bias.add;
+  if (job.adds_to_bias) return;
   // Pairs of different documents are in no block.
-  job.bias_zeroed = at == 0;
+  job.adds_to_bias = at == 0;
   for (int64_t b = 0; b < problem.sizes.batch; ++b) {
-    job.bias_zeroed = job.bias_zeroed || options.mask.segment_count(b) > 1;
+    job.adds_to_bias = job.adds_to_bias || options.mask.segment_count(b) > 1;
   }
-  if (!job.bias_zeroed) return;
+  if (!job.adds_to_bias) return;
   parallel_for(d_bias.size(0) * d_bias.size(1) * d_bias.size(2), [&](int64_t row, int) {
     const int64_t head = row / d_bias.size(2);
     std::fill_n(&d_bias(head / d_bias.size(1), head % d_bias.size(1), row % d_bias.size(2), 0), d_bias.size(3), 0.0F);
@@ -127,34 +122,35 @@ void prepare(const Problem& problem, const BackwardJob& job, const Memory& memor
 // Tasks are key/value heads where they fill the threads evenly enough, so that a head's d_q stays in one core's cache;
 // else single blocks of keys, which wait for their turn to add to d_q. The bits are the same.
 template <Isa isa>
-void run_blocks(const BackwardJob& job, const Memory& memory, const MemorySizes& sizes, int64_t heads) {
+void run_blocks(const BackwardJob& job, const Memory& memory, int64_t heads) {
   const int64_t n = threads();
-  const int64_t blocks = sizes.blocks;
+  if (memory.blocks == 0) return;
   const auto run = [&](int64_t block, int worker) {
-    backward_block<isa>(job, memory.blocks[block], memory.scratch + worker * sizes.scratch);
+    Arena scratch = memory.scratch.of(worker);
+    backward_block<isa>(job, memory.list[block], scratch);
   };
-  if (heads % n != 0 && heads < 8 * n) return parallel_for(blocks, run);
+  if (heads % n != 0 && heads < 8 * n) return parallel_for(memory.blocks, run);
   parallel_for(heads, [&](int64_t head, int worker) {
     // The blocks of one head follow each other in the list.
     const auto of_head = [&](const KeyBlock& block) { return block.b * job.inputs.k.size(2) + block.kv_head; };
-    const KeyBlock* begin = std::partition_point(memory.blocks, memory.blocks + blocks,
-                                                 [&](const KeyBlock& block) { return of_head(block) < head; });
-    for (const KeyBlock* at = begin; at < memory.blocks + blocks && of_head(*at) == head; ++at) {
-      run(at - memory.blocks, worker);
-    }
+    const KeyBlock* const list = memory.list;
+    const KeyBlock* const end = list + memory.blocks;
+    const KeyBlock* begin =
+        std::partition_point(list, end, [&](const KeyBlock& block) { return of_head(block) < head; });
+    for (const KeyBlock* at = begin; at < end && of_head(*at) == head; ++at) run(at - list, worker);
   });
 }
 
 // The gradients of sinks, slopes and table: sums over what the blocks left, in the order of the list.
-void add_up(const Problem& problem, const BackwardJob& job, const Memory& memory, int64_t blocks) {
+void add_up(const Problem& problem, const BackwardJob& job, const Memory& memory) {
   const auto& [d_bias, d_slopes, d_table, d_sinks] = job.gradients.scores;
   const MaskSizes& sizes = problem.sizes;
   const int64_t parts = divide_up(sizes.t_q, kPrepareQueries);
   const auto sum_over_blocks = [&](int64_t head, int64_t which) {
     double sum = 0.0;
-    for (int64_t i = 0; i < blocks; ++i) {
-      if (memory.blocks[i].kv_head != head / problem.group()) continue;
-      sum += memory.blocks[i].position_sums[head % problem.group() * job.position_sums + which];
+    for (int64_t i = 0; i < memory.blocks; ++i) {
+      if (memory.list[i].kv_head != head / problem.group()) continue;
+      sum += memory.list[i].position_sums[head % problem.group() * job.position_sums + which];
     }
     return static_cast<float>(sum);
   };
@@ -164,11 +160,11 @@ void add_up(const Problem& problem, const BackwardJob& job, const Memory& memory
       for (int64_t b = 0; b < sizes.batch; ++b) {
         for (int64_t i = 0; i < parts; ++i) sum += memory.sink_sums[(b * sizes.heads + head) * parts + i];
       }
-      d_sinks(head) = static_cast<float>(sum);
+      d_sinks(head) += static_cast<float>(sum);
     }
-    if (d_slopes.data() != nullptr) d_slopes(head) = sum_over_blocks(head, 0);
+    if (d_slopes.data() != nullptr) d_slopes(head) += sum_over_blocks(head, 0);
     for (int64_t bucket = 0; d_table.data() != nullptr && bucket < d_table.size(0); ++bucket) {
-      d_table(bucket, head) = sum_over_blocks(head, 1 + bucket);
+      d_table(bucket, head) += sum_over_blocks(head, 1 + bucket);
     }
   }
 }
@@ -178,27 +174,26 @@ void add_up(const Problem& problem, const BackwardJob& job, const Memory& memory
 void attention_backward(const AttentionInputs& inputs, const AttentionOptions& options, const AttentionOutputs& outputs,
                         const AttentionGradients& gradients) {
   const Problem problem = check_call(inputs, options, outputs, gradients);
+  const bool asks_for_sums = asks_for_positions(gradients.scores) || gradients.scores.d_sinks.data() != nullptr;
+  if (problem.sizes.t_q == 0 && problem.sizes.t_k == 0 && !asks_for_sums) return;
   BackwardJob job{inputs, outputs, gradients, &options.mask, problem.scale, problem.score_factor, problem.scale};
-  const bool positions =
-      gradients.scores.d_alibi_slopes.data() != nullptr || gradients.scores.d_relative_table.data() != nullptr;
-  job.d_q_zeroed = problem.sizes.t_k == 0;
-  if (positions) job.position_sums = 1 + options.scores.relative.table.size(0);
+  job.zeroes_d_q = problem.sizes.t_k == 0 && !gradients.d_q.add;
+  if (asks_for_positions(gradients.scores)) job.position_sums = 1 + options.scores.relative.table.size(0);
 
   dispatch([&]<Isa isa>() {
-    const MemorySizes sizes(problem, options, job, backward_scratch<isa>(problem.d_k, problem.d_v));
-    Workspace own;
-    const Memory memory = sizes.take(options.workspace != nullptr ? *options.workspace : own);
-    const Shape<3> rows_shape{problem.sizes.batch, problem.sizes.heads, problem.sizes.t_q};
-    job.reference = {memory.rows, rows_shape};
-    job.inverse_sum = {memory.rows + sizes.rows, rows_shape};
-    job.delta = {memory.rows + 2 * sizes.rows, rows_shape};
-    job.scores = score_job(problem, options, ScoreLanes::keys, memory.scores);
+    CallArena arena(options.arena);
+    const Memory memory(*arena, problem, options, problem.group() * job.position_sums,
+                        backward_scratch<isa>(problem.d_k, problem.d_v));
+    job.reference = memory.reference;
+    job.inverse_sum = memory.inverse_sum;
+    job.delta = memory.delta;
+    job.scores = memory.scores;
     if (job.scores.on_tiles) job.value_scale = 1.0F;
 
     list_blocks(problem, options, job, memory);
     prepare<isa>(problem, job, memory);
-    run_blocks<isa>(job, memory, sizes, problem.sizes.batch * problem.kv_heads);
-    add_up(problem, job, memory, sizes.blocks);
+    run_blocks<isa>(job, memory, problem.sizes.batch * problem.kv_heads);
+    add_up(problem, job, memory);
   });
 }
 

@@ -1,17 +1,20 @@
 // Fused attention, backward, for one block of keys of one key/value head. Keys are in lanes for the scores, widths are
-// in lanes for the products. It mirrors forward_kernel.cpp, with p = 2^(score - reference) not yet divided by the sum
+// in lanes for the products. It mirrors forward_kernel.cpp, with p = 256^(score - reference) not yet divided by the sum
 // and d_o = d_out / sum instead, so that p · d_o are the forward's own weights:
 //
 //   for each query head of the group, for each tile of queries:
-//     1. p  = 2^(q kᵀ - reference)                 forward 1, 2
+//     1. p  = 256^(q kᵀ - reference)               forward 1, 2
 //     2. ds = p ∘ scale · (d_o vᵀ - rowsum(d_o ∘ out))
 //     3. d_q += ds · k,   d_v += pᵀ · d_o,   d_k += dsᵀ · q         forward 3
+//   after each group of tiles: d_k and d_v into their totals         backward_groups.h
 #include <algorithm>
 #include <limits>
 #include <thread>
 
 #include "heed/attention/backward_block.h"
+#include "heed/attention/backward_groups.h"
 #include "heed/attention/backward_options.h"
+#include "heed/attention/backward_rare.h"
 #include "heed/attention/score_chain.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
@@ -20,15 +23,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// What the constructor takes.
-int64_t BackwardBlock::scratch_floats(int64_t d_k, int64_t d_v) {
-  const int64_t width_k = round_up<int64_t>(d_k, kLanes);
-  const int64_t width_v = round_up<int64_t>(d_v, kLanes);
-  return kMostKeyPanels * kKeyPanelWidth * (d_k + d_v) + kBlockKeys * (2 * width_k + width_v) +
-         kTileQueries * (3 * width_k + width_v + 5 * kBlockKeys) + 16 * kLanes;
-}
-
-BackwardBlock::BackwardBlock(const BackwardJob& job, const KeyBlock& block, float* scratch)
+BackwardBlock::BackwardBlock(const BackwardJob& job, const KeyBlock& block, Arena& scratch)
     : job_(job),
       block_(block),
       keys_(block.k_end - block.k_begin),
@@ -41,11 +36,7 @@ BackwardBlock::BackwardBlock(const BackwardJob& job, const KeyBlock& block, floa
     panel_[panels_] = {key, vectors};
     key += vectors * kLanes;
   }
-  const auto take = [&scratch](int64_t floats) {
-    float* part = scratch;
-    scratch += round_up<int64_t>(floats, kLanes);
-    return part;
-  };
+  const auto take = [&scratch](int64_t floats) { return scratch.take<float>(floats); };
   k_lanes_ = take(panels_ * kKeyPanelWidth * d_k_);
   v_lanes_ = take(panels_ * kKeyPanelWidth * d_v_);
   k_copy_ = take(kBlockKeys * width_k_);
@@ -55,22 +46,25 @@ BackwardBlock::BackwardBlock(const BackwardJob& job, const KeyBlock& block, floa
   p_ = take(kTileQueries * kBlockKeys);
   ds_ = take(kTileQueries * kBlockKeys);
   d_q_ = take(kTileQueries * width_k_);
-  d_k_sums_ = take(kBlockKeys * width_k_);
-  d_v_sums_ = take(kBlockKeys * width_v_);
+  d_k_sums_ = {width_k_, take(kBlockKeys * width_k_)};
+  d_v_sums_ = {width_v_, take(kBlockKeys * width_v_)};
   dense_ = take(kTileQueries * kBlockKeys);
   d_masked_ = take(kTileQueries * kBlockKeys);
   bias_copy_ = take(kTileQueries * kBlockKeys);
+  for (KeySums* sums : {&d_k_sums_, &d_v_sums_}) {
+    sums->total = take(kBlockKeys * sums->width);
+    sums->rest = take(kBlockKeys * sums->width);
+  }
 }
 
 void BackwardBlock::run() {
   pack_keys();
-  std::fill_n(d_k_sums_, keys_ * width_k_, 0.0F);
-  std::fill_n(d_v_sums_, keys_ * width_v_, 0.0F);
-  const int64_t group = job_.inputs.q.size(2) / job_.inputs.k.size(2);
+  for (const KeySums& sums : {d_k_sums_, d_v_sums_}) std::fill_n(sums.group, keys_ * sums.width, 0.0F);
+  const int64_t query_heads = job_.inputs.q.size(2) / job_.inputs.k.size(2);
   QueryTile tile;
   int64_t step = 0;
-  for (int64_t g = 0; g < group; ++g) {
-    tile.head = block_.kv_head * group + g;
+  for (int64_t g = 0; g < query_heads; ++g) {
+    tile.head = block_.kv_head * query_heads + g;
     for (int64_t q = block_.segment.q_begin; q < block_.segment.q_end; q += kTileQueries, ++step) {
       tile.q_begin = q;
       tile.rows = std::min(kTileQueries, block_.segment.q_end - q);
@@ -81,12 +75,15 @@ void BackwardBlock::run() {
         wait_for_bias_turn(step);
         if (job_.scores.on_tiles) add_option_gradients(tile, g, true);
         if (tile.careful) {
-          multiply_careful(tile);
+          multiply_queries_careful(tile);
+          multiply_keys_careful(tile, p_, d_o_rows_, d_v_sums_);
+          multiply_keys_careful(tile, ds_, q_rows_, d_k_sums_);
         } else {
           multiply_queries(tile);
-          multiply_keys(tile, p_, d_o_rows_, width_v_, d_v_sums_);
-          multiply_keys(tile, ds_, q_rows_, width_k_, d_k_sums_);
+          multiply_keys(tile, p_, d_o_rows_, d_v_sums_);
+          multiply_keys(tile, ds_, q_rows_, d_k_sums_);
         }
+        group_started_ = true;
         wait_for_turn(step);
         add_query_gradient(tile);
       } else {
@@ -96,8 +93,12 @@ void BackwardBlock::run() {
         if (writes_d_q()) write_no_query_gradient(tile);
       }
       if (block_.done != nullptr) block_.done->store(step + 1, std::memory_order_release);
+      const bool head_goes_on = q + kTileQueries < block_.segment.q_end;
+      if (head_goes_on && step % block_.tiles % kGroupTiles == kGroupTiles - 1) close_group();
     }
+    if (g + 1 < query_heads) close_group();
   }
+  finish_groups();
   write_key_gradients();
 }
 
@@ -184,6 +185,7 @@ bool BackwardBlock::load_rows(QueryTile& tile) {
   reference_ = &job_.reference(b, tile.head, tile.q_begin);
   if (job_.scores.on_tiles) load_options(tile);
   if (has_dense(tile)) expand_dense(tile);
+  find_single_keys(tile);
   return q_finite && d_o_finite;
 }
 
@@ -241,6 +243,7 @@ void BackwardBlock::fill_scores(const QueryTile& tile) {
       });
     });
   }
+  if (tile.has_single) zero_single_keys(tile);
 }
 
 // `vectors` vectors from `key` on of p and ds are 0.
@@ -269,7 +272,7 @@ void BackwardBlock::score_tile(const QueryTile& tile, int64_t row, int panel, in
     RegisterTile<R, C> scores;
     score_chains(scores, q_scaled_ + row * width_k_, width_k_, k, kKeyPanelWidth, d_k_);
     scores.for_each([=](int r, int c, Vector score) HWY_ATTR {
-      const Vector p = exp2(hn::Sub(score, hn::Set(kFloats, reference[r])));
+      const Vector p = exp256(hn::Sub(score, hn::Set(kFloats, reference[r])));
       hn::StoreU(shown(r, c, p), kFloats, p_at + r * kBlockKeys + c * kLanes);
     });
   }
@@ -307,9 +310,9 @@ void BackwardBlock::multiply_queries(const QueryTile& tile) {
   });
 }
 
-// 3. sums[key] += weightsᵀ · rows: one chain over all queries of the group for each element.
-void BackwardBlock::multiply_keys(const QueryTile& tile, const float* weights, const float* rows, int64_t width,
-                                  float* sums) {
+// 3. sums[key] += weightsᵀ · rows: one chain over the tile's queries for each element.
+void BackwardBlock::multiply_keys(const QueryTile& tile, const float* weights, const float* rows, const KeySums& sums) {
+  const int64_t width = sums.width;
   for_each_column_group(width, [&]<int C>(int64_t column) HWY_ATTR {
     int64_t first = 0;
     int64_t last = 0;
@@ -318,36 +321,13 @@ void BackwardBlock::multiply_keys(const QueryTile& tile, const float* weights, c
       while (first < tile.rows && tile.end[first] <= key) ++first;
       while (last < tile.rows && tile.begin[last] < key + R) ++last;
       if (first >= last) return;
-      float* at = sums + key * width + column;
       RegisterTile<R, C> tile_sums;
-      tile_sums.load(at, width);
+      tile_sums.set_zero();
       tile_sums.accumulate(weights + first * kBlockKeys + key, UnitStride{}, kBlockKeys, rows + first * width + column,
                            width, last - first);
-      tile_sums.store(at, width);
+      tile_sums.add_to(sums.group + key * width + column, width);
     });
   });
-}
-
-// 3, where a hidden q, k or d_out is not finite: the same chains without the hidden pairs.
-void BackwardBlock::multiply_careful(const QueryTile& tile) {
-  const auto add = [](float factor, const float* row, int64_t width, float* sums) HWY_ATTR {
-    for (int64_t i = 0; i < width; i += kLanes) {
-      const Vector sum =
-          hn::MulAdd(hn::Set(kFloats, factor), hn::LoadU(kFloats, row + i), hn::LoadU(kFloats, sums + i));
-      hn::StoreU(sum, kFloats, sums + i);
-    }
-  };
-  std::fill_n(d_q_, tile.rows * width_k_, 0.0F);
-  for (int64_t row = 0; row < tile.rows; ++row) {
-    for (int64_t key = tile.begin[row]; key < tile.end[row]; ++key) {
-      if (!visible(tile, row, key)) continue;
-      const float p = p_[row * kBlockKeys + key];
-      const float ds = ds_[row * kBlockKeys + key];
-      add(ds, k_copy_ + key * width_k_, width_k_, d_q_ + row * width_k_);
-      add(ds, q_rows_ + row * width_k_, width_k_, d_k_sums_ + key * width_k_);
-      add(p, d_o_rows_ + row * width_v_, width_v_, d_v_sums_ + key * width_v_);
-    }
-  }
 }
 
 // Blocks add to d_q in the order of their keys, whichever threads they run on.
@@ -358,7 +338,7 @@ void BackwardBlock::wait_for_turn(int64_t step) const {
 
 // The first block writes what the others add to.
 void BackwardBlock::add_query_gradient(const QueryTile& tile) const {
-  const View<float, 4>& d_q = job_.gradients.d_q;
+  const View<float, 4>& d_q = job_.gradients.d_q.view;
   const bool write = writes_d_q();
   for (int64_t row = 0; row < tile.rows; ++row) {
     float* to = &d_q(block_.b, tile.q_begin + row, tile.head, 0);
@@ -373,22 +353,27 @@ void BackwardBlock::add_query_gradient(const QueryTile& tile) const {
 }
 
 void BackwardBlock::write_no_query_gradient(const QueryTile& tile) const {
-  const View<float, 4>& d_q = job_.gradients.d_q;
+  const View<float, 4>& d_q = job_.gradients.d_q.view;
   for (int64_t row = 0; row < tile.rows; ++row) {
     std::fill_n(&d_q(block_.b, tile.q_begin + row, tile.head, 0), d_k_, 0.0F);
   }
 }
 
 void BackwardBlock::write_key_gradients() const {
-  const View<float, 4>& d_k = job_.gradients.d_k;
-  const View<float, 4>& d_v = job_.gradients.d_v;
-  // -0 becomes 0, as in forward's lanes_to_rows.
-  const auto copy = [](const float* from, int64_t count, float* to)
-                        HWY_ATTR { std::transform(from, from + count, to, [](float value) { return value + 0.0F; }); };
-  for (int64_t key = 0; key < keys_; ++key) {
-    copy(d_k_sums_ + key * width_k_, d_k_, &d_k(block_.b, block_.k_begin + key, block_.kv_head, 0));
-    copy(d_v_sums_ + key * width_v_, d_v_, &d_v(block_.b, block_.k_begin + key, block_.kv_head, 0));
-  }
+  const auto write = [this](const KeySums& sums, const InputGradient<4>& gradient) HWY_ATTR {
+    const int64_t d = gradient.view.size(3);
+    for (int64_t key = 0; key < keys_; ++key) {
+      const float* const from = sums.group + key * sums.width;
+      float* const to = &gradient.view(block_.b, block_.k_begin + key, block_.kv_head, 0);
+      if (gradient.add) {
+        for (int64_t i = 0; i < d; ++i) to[i] += from[i];
+      } else {
+        for (int64_t i = 0; i < d; ++i) to[i] = from[i] + 0.0F;  // -0 becomes 0, as in forward's lanes_to_rows
+      }
+    }
+  };
+  write(d_k_sums_, job_.gradients.d_k);
+  write(d_v_sums_, job_.gradients.d_v);
 }
 
 }  // namespace heed::HWY_NAMESPACE
@@ -396,13 +381,21 @@ HWY_AFTER_NAMESPACE();
 
 namespace heed {
 
+// What a whole block of keys takes.
 template <>
-int64_t backward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
-  return HWY_NAMESPACE::BackwardBlock::scratch_floats(d_k, d_v);
+size_t backward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
+  BackwardJob job;
+  job.inputs.k = {nullptr, {1, 0, 1, d_k}};
+  job.inputs.v = {nullptr, {1, 0, 1, d_v}};
+  KeyBlock block;
+  block.k_end = kBlockKeys;
+  Arena arena = Arena::dry_run();
+  HWY_NAMESPACE::BackwardBlock(job, block, arena);
+  return arena.peak_bytes();
 }
 
 template <>
-void backward_block<kTargetIsa>(const BackwardJob& job, const KeyBlock& block, float* scratch) {
+void backward_block<kTargetIsa>(const BackwardJob& job, const KeyBlock& block, Arena& scratch) {
   HWY_NAMESPACE::BackwardBlock(job, block, scratch).run();
 }
 

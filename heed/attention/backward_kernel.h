@@ -14,6 +14,10 @@ namespace heed {
 inline constexpr int64_t kBlockKeys = 192;
 inline constexpr int64_t kTileQueries = 96;
 
+// d_k and d_v sum over queries tile by tile, the tiles of a head in groups of this many, counted from the segment's
+// first query, and the groups into a total. Part of the order of arithmetic too.
+inline constexpr int64_t kGroupTiles = 16;
+
 // One block of keys of one segment, item and key/value head.
 struct KeyBlock {
   int64_t b = 0;
@@ -40,12 +44,13 @@ struct BackwardJob {
   AttentionGradients gradients;
   const Mask* mask = nullptr;
   float scale = 0.0F;
-  float score_factor = 0.0F;  // scale · log2 e, as in forward
+  float score_factor = 0.0F;  // scale · log256 e, as in forward
   float value_scale = 0.0F;   // what v and delta are multiplied by: the scale, or 1 where options apply it later
   ScoreJob scores{};
   int64_t position_sums = 0;  // 1 + buckets
-  bool bias_zeroed = false;   // d_bias was set to 0 before; else the first block to reach a part of it writes it
-  bool d_q_zeroed = false;    // no keys, no blocks: backward_prepare sets d_q to 0; else the first block writes it
+  bool adds_to_bias =
+      false;  // d_bias was set to 0 before, or is added to; else the first block to reach a part of it writes it
+  bool zeroes_d_q = false;  // no keys, no blocks, so backward_prepare sets d_q to 0; else the first block writes it
   // Of each query, [B, H, Tq], by backward_prepare:
   View<float, 3> reference{};
   View<float, 3> inverse_sum{};  // 1 / sum, 0 for a query that sees nothing; times 1 / (1 - p) with dropout
@@ -57,12 +62,12 @@ struct BackwardJob {
 template <Isa isa>
 double backward_prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end);
 
-// Scratch floats that backward_block needs.
+// Scratch bytes that backward_block needs.
 template <Isa isa>
-int64_t backward_scratch(int64_t d_k, int64_t d_v);
+size_t backward_scratch(int64_t d_k, int64_t d_v);
 
 // Writes d_k and d_v of one block of keys and adds the block's part to d_q.
 template <Isa isa>
-void backward_block(const BackwardJob& job, const KeyBlock& block, float* scratch);
+void backward_block(const BackwardJob& job, const KeyBlock& block, Arena& scratch);
 
 }  // namespace heed

@@ -117,9 +117,9 @@ void BackwardBlock::option_tile(const QueryTile& tile, int64_t row, int panel, i
 
 // Adds the tile's part of the gradients of biases; to d_bias also where the tile shows nothing.
 inline void BackwardBlock::add_option_gradients(const QueryTile& tile, int64_t g, bool visited) const {
-  const View<float, 4>& d_bias = job_.gradients.scores.d_bias;
+  const View<float, 4>& d_bias = job_.gradients.scores.d_bias.view;
   if (d_bias.data() != nullptr) {
-    const bool first = block_.bias_before == nullptr && (g == 0 || d_bias.size(1) > 1) && !job_.bias_zeroed;
+    const bool first = block_.bias_before == nullptr && (g == 0 || d_bias.size(1) > 1) && !job_.adds_to_bias;
     for (int64_t row = 0; row < tile.rows; ++row) {
       float* const to = &d_bias(d_bias.size(0) == 1 ? 0 : block_.b, d_bias.size(1) == 1 ? 0 : tile.head,
                                 tile.q_begin + row, block_.k_begin);
@@ -127,7 +127,8 @@ inline void BackwardBlock::add_option_gradients(const QueryTile& tile, int64_t g
       int64_t key = tile.begin[row];
       if (first) {
         std::fill_n(to, key, 0.0F);
-        std::copy(from + key, from + tile.end[row], to + key);
+        // -0 becomes 0, as where it is added to 0.
+        std::transform(from + key, from + tile.end[row], to + key, [](float value) { return value + 0.0F; });
         std::fill(to + tile.end[row], to + keys_, 0.0F);
         continue;
       }

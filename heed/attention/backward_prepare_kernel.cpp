@@ -48,9 +48,10 @@ HWY_INLINE void dot_rows(const float* const (&a)[4], const float* const (&b)[4],
 double sink_weight(const BackwardJob& job, int64_t b, int64_t head, int64_t q) {
   const auto& [reference, sum] = job.outputs.rows;
   if (sum(b, head, q) == 0.0F) return 0.0;
-  const float sink = job.scores.sinks(head) * static_cast<float>(kLog2E);  // as forward rounds it
-  return std::exp2(static_cast<double>(sink) - static_cast<double>(reference(b, head, q))) /
-         static_cast<double>(sum(b, head, q));
+  const float sink = job.scores.sinks(head) * static_cast<float>(kLog256E);  // as forward rounds it
+  const double power =
+      static_cast<double>(kScoreBits) * (static_cast<double>(sink) - static_cast<double>(reference(b, head, q)));
+  return std::exp2(power) / static_cast<double>(sum(b, head, q));
 }
 
 // What is kept of query q, given Σ_d d_out · out.
@@ -64,7 +65,7 @@ void prepare_row(const BackwardJob& job, int64_t b, int64_t head, int64_t q, flo
   const float sum = job.outputs.rows.sum(b, head, q);
   const float shift = reference_shift(sum);
   const float inverse = sum == 0.0F ? 0.0F : (shift == 0.0F ? 1.0F : std::exp2(shift)) / sum;
-  job.reference(b, head, q) = job.outputs.rows.reference(b, head, q) + shift;
+  job.reference(b, head, q) = job.outputs.rows.reference(b, head, q) + shift / kScoreBits;
   job.inverse_sum(b, head, q) = job.scores.kept_scale * inverse;
   job.delta(b, head, q) = job.value_scale * inverse * dot;
 }
@@ -85,7 +86,7 @@ double prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin,
     dot_rows(a, c, out.size(3), dots);
     for (int64_t r = 0; r < std::min<int64_t>(4, q_end - q); ++r) {
       prepare_row(job, b, head, q + r, dots[r]);
-      if (job.d_q_zeroed) std::fill_n(&job.gradients.d_q(b, q + r, head, 0), d_k, 0.0F);
+      if (job.zeroes_d_q) std::fill_n(&job.gradients.d_q.view(b, q + r, head, 0), d_k, 0.0F);
       if (job.scores.sinks.data() != nullptr) d_sink -= sink_weight(job, b, head, q + r) * static_cast<double>(dots[r]);
     }
   }

@@ -11,6 +11,7 @@
 #include "heed/attention/query_blocks.h"
 #include "heed/core/error.h"
 #include "heed/core/memory.h"
+#include "heed/core/overlap.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/dispatch.h"
 
@@ -21,9 +22,6 @@ constexpr const char* kName = "attention_decode";
 
 // Pieces of a task where an item is shared by threads.
 constexpr int64_t kTaskPieces = 4;
-
-// Caches of up to this many bytes, all together, stay in a last-level cache of 32 MiB for the larger part.
-constexpr int64_t kCachedBytes = int64_t{40} << 20;
 
 // How far the positions of items may lie apart, where they are stated: one list of distances serves all items.
 constexpr int64_t kMostApart = int64_t{1} << 24;
@@ -61,18 +59,12 @@ struct DecodeCall {
     return result;
   }
 
-  // What the score options take from the workspace: the positions of the first queries, and what score_job() needs.
-  int64_t score_floats() const {
-    if (options.scores.is_none()) return 0;
-    return aligned_floats<int64_t>(items()) +
-           aligned_floats<float>(score_job_floats(positions(nullptr), options.scores));
-  }
-
-  void prepare_scores(ScoreLanes lanes, float* floats) {
+  // Takes the positions of the first queries, and what score_job() needs.
+  void prepare_scores(ScoreLanes lanes, Arena& arena) {
     if (options.scores.is_none()) return;
-    auto* first_queries = reinterpret_cast<int64_t*>(floats);
+    auto* const first_queries = arena.take<int64_t>(items());
     for (int64_t n = 0; n < items(); ++n) std::construct_at(first_queries + n, first_query(n));
-    job.scores = score_job(positions(first_queries), options.scores, lanes, floats + aligned_floats<int64_t>(items()));
+    job.scores = score_job(positions(first_queries), options.scores, lanes, arena);
   }
 
   // The keys that query t of item n sees.
@@ -87,13 +79,12 @@ struct DecodeCall {
   }
 
   const int32_t* pages(int64_t n) const { return cache.pages(sequences[static_cast<size_t>(n)]).data(); }
-
-  Workspace& workspace(Workspace& own) const { return options.workspace != nullptr ? *options.workspace : own; }
 };
 
 void check_scores(const DecodeCall& call) {
   const ScoreOptions& scores = call.options.scores;
   const MaskSizes sizes{call.items(), call.job.q.size(2), call.t_q(), call.longest()};
+  check_lengths(kName, sizes);
   scores.check_sizes(kName, sizes);
   if (!scores.positions.is_stated() || sizes.batch == 0) return;
   scores.positions.check_fits(kName, "scores.positions", sizes);
@@ -111,10 +102,15 @@ void check_call(const DecodeCall& call, View<float, 4> out, RowStates<float> row
   check(q.size(1) >= 0 && heads >= 1 && heads % layout.kv_heads == 0, kName, "q has shape ", q.shape(), "; its ", heads,
         " heads must be a multiple of the ", layout.kv_heads, " key/value heads of the cache");
   check_tensor(kName, "out", out, {call.items(), q.size(1), heads, layout.d_v});
+  const View<const float, 1> cached(reinterpret_cast<const float*>(layout.data),
+                                    {layout.kv_heads * layout.pages * layout.page_bytes() / 4});
+  check_apart(kName, "out", out, "the cache", cached);
+  if (!same_view(out, q)) check_apart(kName, "out", out, "q", q);
+  check_lengths(kName, {call.items(), heads, q.size(1), 0});
   const bool sigmoid = call.options.scores.normaliser == Normaliser::sigmoid;
   sigmoid ? check_no_rows(kName, rows) : check_rows(kName, rows, {call.items(), heads, q.size(1), 0}, false);
   check(std::isfinite(call.job.score_factor), kName, "scale is ", call.options.scale.value_or(0.0F),
-        "; it and its product with log2 e must be finite");
+        "; it must be finite");
   check(call.options.window_left >= 0, kName, "window_left is ", call.options.window_left, "; give 0 or more");
   const bool by_position = call.options.causal || call.options.window_left != Mask::kUnlimited;
   for (const int64_t sequence : call.sequences) {
@@ -148,34 +144,30 @@ void decode_blocks(DecodeCall& call) {
   const DecodeJob& job = call.job;
   int64_t blocks = 0;
   for_each_block(call, [&](const QueryBlock&) { ++blocks; });
-  const int64_t tables = aligned_floats<const int32_t*>(call.items());
-  const int64_t list = aligned_floats<QueryBlock>(blocks);
+  CallArena arena(call.options.arena);
+  auto* const pages = arena->take<const int32_t*>(call.items());
+  auto* const list = arena->take<QueryBlock>(blocks);
+  call.prepare_scores(ScoreLanes::queries, *arena);
+  for (int64_t n = 0; n < call.items(); ++n) pages[n] = call.pages(n);
+  int64_t at = 0;
+  for_each_block(call, [&](const QueryBlock& block) { std::construct_at(list + at++, block); });
+  const PagedKeys paged{job.layout, pages};
+  const Mask mask;
+  ForwardJob forward;
+  forward.inputs.q = job.q;
+  forward.inputs.k = {nullptr, {call.items(), 0, job.layout.kv_heads, job.layout.d_k}};
+  forward.inputs.v = {nullptr, {call.items(), 0, job.layout.kv_heads, job.layout.d_v}};
+  forward.out = job.out;
+  forward.rows = job.rows;
+  forward.mask = &mask;
+  forward.score_factor = job.score_factor;
+  forward.paged = &paged;
+  forward.scores = job.scores;
   dispatch([&]<Isa isa>() {
-    const int64_t scratch = aligned_floats<float>(forward_scratch<isa>(job.layout.d_k, job.layout.d_v));
-    Workspace own;
-    const int64_t scores = call.score_floats();
-    float* floats = call.workspace(own).floats(static_cast<size_t>(tables + list + scores + threads() * scratch));
-    call.prepare_scores(ScoreLanes::queries, floats + tables + list);
-    auto* pages = reinterpret_cast<const int32_t**>(floats);
-    for (int64_t n = 0; n < call.items(); ++n) pages[n] = call.pages(n);
-    auto* const list_of_blocks = reinterpret_cast<QueryBlock*>(floats + tables);
-    int64_t at = 0;
-    for_each_block(call, [&](const QueryBlock& block) { std::construct_at(list_of_blocks + at++, block); });
-    const PagedKeys paged{job.layout, pages};
-    const Mask mask;
-    ForwardJob forward;
-    forward.inputs.q = job.q;
-    forward.inputs.k = {nullptr, {call.items(), 0, job.layout.kv_heads, job.layout.d_k}};
-    forward.inputs.v = {nullptr, {call.items(), 0, job.layout.kv_heads, job.layout.d_v}};
-    forward.out = job.out;
-    forward.rows = job.rows;
-    forward.mask = &mask;
-    forward.score_factor = job.score_factor;
-    forward.paged = &paged;
-    forward.scores = job.scores;
-    float* const workers = floats + tables + list + scores;
+    const WorkerArenas workers(*arena, threads(), forward_scratch<isa>(job.layout.d_k, job.layout.d_v));
     parallel_for(blocks, [&](int64_t task, int worker) {
-      forward_block<isa>(forward, list_of_blocks[task], nullptr, workers + worker * scratch);
+      Arena scratch = workers.of(worker);
+      forward_block<isa>(forward, list[task], nullptr, scratch);
     });
   });
 }
@@ -194,24 +186,19 @@ class FewQueries {
   explicit FewQueries(DecodeCall& call) : call_(call), items_(call.items() * call.job.layout.kv_heads) {}
 
   void run() {
-    const int64_t list = aligned_floats<DecodeItem>(items_);
+    count_pieces();
+    CallArena arena(call_.options.arena);
+    item_ = arena->take<DecodeItem>(items_);
+    list_items();
+    const bool shared = threads_share_items();
+    const int64_t row_floats = call_.job.row_count() * piece_result_floats(call_.job.layout);
+    auto* const tasks = shared ? arena->take<PieceTask>(pieces_ / kTaskPieces + items_) : nullptr;
+    auto* const results = shared ? arena->take<float>(pieces_ * row_floats) : nullptr;
+    call_.prepare_scores(ScoreLanes::keys, *arena);
     dispatch([&]<Isa isa>() {
-      count_pieces();
-      const bool shared = threads_share_items();
-      const int64_t row_floats = call_.job.row_count() * piece_result_floats(call_.job.layout);
-      const int64_t tasks = shared ? aligned_floats<PieceTask>(pieces_ / kTaskPieces + items_) : 0;
-      const int64_t results = shared ? pieces_ * row_floats : 0;
-      const int64_t scratch = aligned_floats<float>(decode_scratch<isa>(call_.job));
-      Workspace own;
-      const int64_t scores = call_.score_floats();
-      const int64_t before_workers = list + tasks + results + scores;
-      float* floats = call_.workspace(own).floats(static_cast<size_t>(before_workers + threads() * scratch));
-      item_ = reinterpret_cast<DecodeItem*>(floats);
-      list_items();
-      call_.prepare_scores(ScoreLanes::keys, floats + list + tasks + results);
-      float* const workers = floats + before_workers;
-      if (!shared) return run_whole<isa>(workers, scratch);
-      run_shared<isa>(reinterpret_cast<PieceTask*>(floats + list), floats + list + tasks, row_floats, workers, scratch);
+      const WorkerArenas workers(*arena, threads(), decode_scratch<isa>(call_.job));
+      if (!shared) return run_whole<isa>(workers);
+      run_shared<isa>(tasks, results, row_floats, workers);
     });
   }
 
@@ -255,7 +242,7 @@ class FewQueries {
   }
 
   template <Isa isa>
-  void run_whole(float* workers, int64_t scratch) {
+  void run_whole(const WorkerArenas& workers) {
     const int64_t ahead = std::min<int64_t>(threads(), items_);
     parallel_for(items_, [&](int64_t task, int worker) {
       const std::byte* next = nullptr;
@@ -265,12 +252,13 @@ class FewQueries {
           next = call_.job.layout.k_page(item.kv_head, item.pages[item.first_piece]);
         }
       }
-      decode_item<isa>(call_.job, item_[task], next, workers + worker * scratch);
+      Arena scratch = workers.of(worker);
+      decode_item<isa>(call_.job, item_[task], next, scratch);
     });
   }
 
   template <Isa isa>
-  void run_shared(PieceTask* task, float* results, int64_t row_floats, float* workers, int64_t scratch) {
+  void run_shared(PieceTask* task, float* results, int64_t row_floats, const WorkerArenas& workers) {
     int64_t tasks = 0;
     int64_t at = 0;
     for (int64_t i = 0; i < items_; ++i) {
@@ -284,13 +272,15 @@ class FewQueries {
       DecodeItem part = item_[task[i].item];
       part.first_piece = task[i].first_piece;
       part.end_piece = task[i].end_piece;
-      decode_pieces<isa>(call_.job, part, results + task[i].results, workers + worker * scratch);
+      Arena scratch = workers.of(worker);
+      decode_pieces<isa>(call_.job, part, results + task[i].results, scratch);
     });
     // The results of an item follow each other, and so do the items.
     parallel_for(items_, [&](int64_t i, int worker) {
       int64_t before = 0;
       for (int64_t other = 0; other < i; ++other) before += item_[other].end_piece - item_[other].first_piece;
-      decode_merge<isa>(call_.job, item_[i], results + before * row_floats, workers + worker * scratch);
+      Arena scratch = workers.of(worker);
+      decode_merge<isa>(call_.job, item_[i], results + before * row_floats, scratch);
     });
   }
 
@@ -307,9 +297,8 @@ void attention_decode(const KvCache& cache, std::span<const int64_t> sequences, 
                       const DecodeOptions& options, View<float, 4> out, RowStates<float> rows) {
   const double scale =
       options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(cache.layout().d_k));
-  const auto score_factor = static_cast<float>(scale * kLog2E);
-  DecodeCall call{
-      cache, sequences, options, {cache.layout(), q, out, rows, score_factor, KvCache::bytes_of_all() <= kCachedBytes}};
+  const auto score_factor = static_cast<float>(scale * kLog256E);
+  DecodeCall call{cache, sequences, options, {cache.layout(), q, out, rows, score_factor}};
   check_call(call, out, rows);
   if (out.count() == 0) return;
   if (q.size(1) > kFewQueries) return decode_blocks(call);

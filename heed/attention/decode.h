@@ -7,13 +7,13 @@
 
 #include "heed/attention/attention.h"
 #include "heed/attention/kv_cache.h"
+#include "heed/core/arena.h"
 #include "heed/core/view.h"
-#include "heed/core/workspace.h"
 
 namespace heed {
 
 struct DecodeOptions {
-  std::optional<float> scale;  // 1/√Dk unless given
+  std::optional<float> scale{};  // 1/√Dk unless given
   // A query sees the keys up to its own position; with false all keys of its sequence, as in cross-attention.
   bool causal = true;
   // How many keys before its own position a query sees.
@@ -25,13 +25,14 @@ struct DecodeOptions {
   //   gives its query p. `positions` may state others for them, at most 2^24 apart, as cross-attention needs, where the
   //   end of the keys says nothing about the queries.
   // - dropout's item ids are one an item; without them an item is known by its place in this call.
-  ScoreOptions scores;
-  Workspace* workspace = nullptr;  // the caller's scratch memory; with it, calls after the first allocate nothing
+  ScoreOptions scores{};
+  Arena* arena = nullptr;  // where scratch memory comes from; with it, calls after the first allocate nothing
 };
 
 // q [N, Tq, H, Dk] → out [N, Tq, H, Dv]: item n holds the last Tq queries of sequences[n], at positions length - Tq …
 // length - 1, whose keys and values were appended before. `rows`, when given, receives reference and sum of each row,
-// [N, H, Tq]; the sigmoid normaliser has none. A sequence may be given more than once.
+// [N, H, Tq]; the sigmoid normaliser has none. A sequence may be given more than once. `out` must not share memory with
+// the cache; it may be q itself, the very same view.
 //
 // With an f32 cache the result has the bits of attention_forward over the whole sequence with the same score options,
 // however its prompt was cut into chunks, whatever the other sequences and whatever the number of threads.

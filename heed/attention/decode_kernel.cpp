@@ -2,16 +2,17 @@
 // pages. Keys are in lanes for the scores and widths for the products, so k and v are read once, as they lie.
 //
 //   for each piece (one page) and up to 4 rows:
-//     1. scores:   scores[row][key] = k · q, weights = 2^scores, 0 where hidden
+//     1. scores:   scores[row][key] = k · q, weights = 256^scores, 0 where hidden
 //     2. products: o[row][d] += weights · v, and the sum of the weights, key by key
 //     3. reference: 0 when that sum is in range, else 1 and 2 again with the piece's true maximum
-//     4. merge into the rows' states
+//     4. merge into the states of the rows' groups, and these into their totals (decode_groups.h)
 //   at the end out = o / sum.
 #include "heed/simd/target.h"
 
 #include <algorithm>
 #include <limits>
 
+#include "heed/attention/decode_groups.h"
 #include "heed/attention/decode_options.h"
 #include "heed/attention/decode_piece.h"
 #include "heed/attention/decode_rows.h"
@@ -21,19 +22,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-int64_t DecodeRows::scratch_floats(const DecodeJob& job) {
-  const int64_t rows = job.row_count();
-  return rows * (round_up<int64_t>(job.layout.d_k, kUnit) + job.layout.v_step) + 2 * round_up<int64_t>(rows, kUnit) +
-         kStreamRows * (3 * kPageKeys + piece_result_floats(job.layout));
-}
-
-DecodeRows::DecodeRows(const DecodeJob& job, const DecodeItem& item, float* scratch)
-    : job_(job), item_(item), layout_(job.layout), group_(job.group()), rows_(job.row_count()) {
-  const auto take = [&scratch](int64_t floats) {
-    float* part = scratch;
-    scratch += round_up<int64_t>(floats, kUnit);
-    return part;
-  };
+DecodeRows::DecodeRows(const DecodeJob& job, const DecodeItem& item, Arena& scratch)
+    : job_(job), item_(item), layout_(job.layout), query_heads_(job.group()), rows_(job.row_count()) {
+  const auto take = [&scratch](int64_t floats) { return scratch.take<float>(floats); };
   q_ = take(rows_ * round_up<int64_t>(layout_.d_k, kUnit));
   o_ = take(rows_ * layout_.v_step);
   reference_ = take(rows_);
@@ -41,6 +32,11 @@ DecodeRows::DecodeRows(const DecodeJob& job, const DecodeItem& item, float* scra
   scores_ = take(kStreamRows * kPageKeys);
   weights_ = take(kStreamRows * kPageKeys);
   piece_ = take(kStreamRows * piece_result_floats(layout_));
+  total_o_ = take(rows_ * layout_.v_step);
+  total_reference_ = take(rows_);
+  total_sum_ = take(rows_);
+  rest_o_ = take(rows_ * layout_.v_step);
+  rest_sum_ = take(rows_);
   shown_ = job.scores.bias.data() != nullptr ? take(kStreamRows * kPageKeys) : nullptr;
 }
 
@@ -72,9 +68,10 @@ void DecodeRows::run(const std::byte* next) {
     for (int64_t row = 0; row < rows_; row += kStreamRows) {
       const RowGroup group = rows_of_piece(row, std::min<int64_t>(kStreamRows, rows_ - row), piece);
       if (group.begin >= group.end) continue;
-      compute_piece(group, row == 0, row == 0 ? ahead : nullptr, DecodeMode::fast);
+      compute_piece(group, row == 0, row == 0 ? ahead : nullptr, RowMode::fast);
       for (int i = 0; i < group.count; ++i) merge(row + i, piece_result(i));
     }
+    close_group(piece, 0, rows_);
   }
   finish();
 }
@@ -95,7 +92,7 @@ void DecodeRows::pieces(float* results) {
         }
         continue;
       }
-      compute_piece(group, row == 0, row == 0 ? ahead : nullptr, DecodeMode::fast);
+      compute_piece(group, row == 0, row == 0 ? ahead : nullptr, RowMode::fast);
       std::copy_n(piece_, group.count * size, to);
     }
   }
@@ -107,6 +104,7 @@ void DecodeRows::merge_pieces(const float* results) {
   const int64_t size = piece_result_floats(layout_);
   for (int64_t piece = item_.first_piece; piece < item_.end_piece; ++piece) {
     for (int64_t row = 0; row < rows_; ++row, results += size) merge(row, results);
+    close_group(piece, 0, rows_);
   }
   finish();
 }
@@ -132,7 +130,7 @@ RowGroup DecodeRows::rows_of_piece(int64_t first, int64_t count, int64_t piece) 
   return group;
 }
 
-void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode) {
+void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const std::byte* next, RowMode mode) {
   if (layout_.storage == KvStorage::f32) return compute_stored<float>(group, first_group, next, mode);
   compute_stored<uint16_t>(group, first_group, next, mode);
 }
@@ -140,7 +138,7 @@ void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const st
 // Passes 1 to 3 (decode_piece.h). Where tiles ask for blocks (stream_tile.h), that is v while k is read, and the next k
 // while v is read.
 template <class Element>
-void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode) {
+void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const std::byte* next, RowMode mode) {
   const int64_t page = item_.pages[group.piece];
   const auto* k = reinterpret_cast<const Element*>(layout_.k_page(item_.kv_head, page));
   const auto* v = reinterpret_cast<const Element*>(layout_.v_page(item_.kv_head, page));
@@ -148,25 +146,23 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
                      layout_.page_bytes() - layout_.k_bytes());
   LinesAhead next_lines(next, layout_.k_bytes());
   const int64_t first = group.begin / kLanes * kLanes;
-  const bool weighs = !job_.scores.on_tiles && mode != DecodeMode::true_maximum;
+  const bool weighs = !job_.scores.on_tiles && mode == RowMode::fast;
   with_count<kStreamRows>(group.count, [&]<int R>() HWY_ATTR {
     for (int r = 0; r < R; ++r) {
       piece_result(r)[0] = group.from[r] < group.to[r] ? 0.0F : -std::numeric_limits<float>::infinity();
     }
     weighed_ = weighs ? first : kPageKeys;
     score<R>(group, k, v_lines);
-    if (job_.scores.on_tiles) return compute_with_options<R>(group, v, next_lines, mode);
-    if (weighs) {
-      multiply<R>(group, v, next_lines);
-      if (sums_in_range<R>(group)) return;
-    }
-    use_true_maximum<R>(group, mode);
+    if (!weighs) return compute_with_options<R>(group, v, next_lines, mode);
+    multiply<R>(group, v, next_lines);
+    if (sums_in_range<R>(group)) return;
+    use_true_maximum<R>(group);
     weighed_ = first;
     multiply<R>(group, v, next_lines);
   });
 }
 
-// 4. m' = max(m, m_p), l = l · 2^(m - m') + l_p · 2^(m_p - m'), o likewise. Equal references, as mostly, leave a sum.
+// 4. The piece into its group. Equal references, as mostly, leave a sum.
 void DecodeRows::merge(int64_t row, const float* piece) {
   const float m = reference_[row];
   const float m_piece = piece[0];
@@ -180,61 +176,69 @@ void DecodeRows::merge(int64_t row, const float* piece) {
     }
   };
   if (m == m_piece) return merge_all([](Vector old, Vector added) HWY_ATTR { return hn::Add(old, added); });
-  const float most = m_piece > m ? m_piece : m;
-  const auto factor = [&](float from) HWY_ATTR {
-    return from == most ? hn::Set(kFloats, 1.0F) : exp2(hn::Sub(hn::Set(kFloats, from), hn::Set(kFloats, most)));
-  };
-  const Vector scale = factor(m);
-  const Vector scale_piece = factor(m_piece);
-  reference_[row] = most;
-  merge_all([=](Vector old, Vector added) HWY_ATTR { return hn::MulAdd(added, scale_piece, hn::Mul(old, scale)); });
+  const Rescale scale = rescale(hn::Set(kFloats, m), hn::Set(kFloats, m_piece));
+  reference_[row] = hn::GetLane(scale.reference);
+  merge_all([&](Vector old, Vector added) HWY_ATTR { return hn::MulAdd(added, scale.added, hn::Mul(old, scale.old)); });
 }
 
-// 0 · x is NaN for NaN and ±∞ alone.
+float DecodeRows::factor_of(int64_t row) const {
+  return hn::GetLane(output_factor(job_.scores, hn::Set(kFloats, sum_[row])));
+}
+
+// Are the sum and the output? 0 · x is NaN for NaN and ±∞ alone.
 bool DecodeRows::is_finite(int64_t row) const {
   const float* o = o_ + row * layout_.v_step;
+  const float factor = factor_of(row);
   float probe = 0.0F * sum_[row];
-  for (int64_t d = 0; d < layout_.d_v; ++d) probe += 0.0F * o[d];
+  for (int64_t d = 0; d < layout_.d_v; ++d) probe += 0.0F * (factor * o[d]);
   return probe == 0.0F;
 }
 
 // Rows that are not finite again: alone, so that keys which only others see take no part; then with true maxima.
 void DecodeRows::finish() {
+  finish_groups(0, rows_);
   for (int64_t row = 0; row < rows_; ++row) {
-    if (job_.scores.sinks.data() != nullptr) merge_sink(row);
-    for (const DecodeMode mode : {DecodeMode::careful, DecodeMode::true_maximum}) {
+    RowMode mode = RowMode::fast;
+    if (job_.scores.sinks.data() != nullptr) merge_sink(row, mode);
+    for (const RowMode next : {RowMode::careful, RowMode::true_maximum}) {
       if (is_finite(row)) break;
+      mode = next;
       compute_again(row, mode);
     }
-    write(row);
+    write(row, mode);
   }
 }
 
-void DecodeRows::compute_again(int64_t row, DecodeMode mode) {
+void DecodeRows::compute_again(int64_t row, RowMode mode) {
   clear_states(row, 1);
   for (int64_t piece = item_.first_piece; piece < item_.end_piece; ++piece) {
     const RowGroup group = rows_of_piece(row, 1, piece);
-    if (group.begin >= group.end) continue;
-    compute_piece(group, false, nullptr, mode);
-    merge(row, piece_result(0));
+    if (group.begin < group.end) {
+      compute_piece(group, false, nullptr, mode);
+      merge(row, piece_result(0));
+    }
+    close_group(piece, row, 1);
   }
-  if (job_.scores.sinks.data() != nullptr) merge_sink(row);
+  finish_groups(row, 1);
+  if (job_.scores.sinks.data() != nullptr) merge_sink(row, mode);
 }
 
 // out = o / sum; 0 for a row that saw no key.
-void DecodeRows::write(int64_t row) const {
+void DecodeRows::write(int64_t row, RowMode mode) const {
   const int64_t t = query_of(row);
   const int64_t head = head_of(row);
   const ScoreJob& scores = job_.scores;
   const float sum = sum_[row];
-  const float inverse = sum == 0.0F ? 0.0F : scores.kept_scale / sum;
-  const float factor = scores.sigmoid ? scores.kept_scale : inverse;
+  const float factor = factor_of(row);
+  const bool headroom = mode == RowMode::true_maximum && !scores.sigmoid;
   const float* o = o_ + row * layout_.v_step;
   float* out = &job_.out(item_.n, t, head, 0);
-  for (int64_t d = 0; d < layout_.d_v; ++d) out[d] = factor * o[d] + 0.0F;
+  for (int64_t d = 0; d < layout_.d_v; ++d) {
+    out[d] = (headroom ? mean_with_headroom(o[d], sum, scores.kept_scale) : factor * o[d]) + 0.0F;
+  }
   if (job_.rows.sum.data() == nullptr) return;
   job_.rows.reference(item_.n, head, t) = reference_[row];
-  job_.rows.sum(item_.n, head, t) = sum;
+  job_.rows.sum(item_.n, head, t) = headroom ? sum / kHeadroom : sum;
 }
 
 }  // namespace heed::HWY_NAMESPACE
@@ -243,22 +247,24 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 
 template <>
-int64_t decode_scratch<kTargetIsa>(const DecodeJob& job) {
-  return HWY_NAMESPACE::DecodeRows::scratch_floats(job);
+size_t decode_scratch<kTargetIsa>(const DecodeJob& job) {
+  Arena arena = Arena::dry_run();
+  HWY_NAMESPACE::DecodeRows(job, DecodeItem(), arena);
+  return arena.peak_bytes();
 }
 
 template <>
-void decode_item<kTargetIsa>(const DecodeJob& job, const DecodeItem& item, const std::byte* next, float* scratch) {
+void decode_item<kTargetIsa>(const DecodeJob& job, const DecodeItem& item, const std::byte* next, Arena& scratch) {
   HWY_NAMESPACE::DecodeRows(job, item, scratch).run(next);
 }
 
 template <>
-void decode_pieces<kTargetIsa>(const DecodeJob& job, const DecodeItem& item, float* results, float* scratch) {
+void decode_pieces<kTargetIsa>(const DecodeJob& job, const DecodeItem& item, float* results, Arena& scratch) {
   HWY_NAMESPACE::DecodeRows(job, item, scratch).pieces(results);
 }
 
 template <>
-void decode_merge<kTargetIsa>(const DecodeJob& job, const DecodeItem& item, const float* results, float* scratch) {
+void decode_merge<kTargetIsa>(const DecodeJob& job, const DecodeItem& item, const float* results, Arena& scratch) {
   HWY_NAMESPACE::DecodeRows(job, item, scratch).merge_pieces(results);
 }
 

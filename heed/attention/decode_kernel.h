@@ -20,7 +20,6 @@ struct DecodeJob {
   View<float, 4> out;      // [N, Tq, H, Dv]
   RowStates<float> rows;   // null views when nobody asked
   float score_factor = 0.0F;
-  bool is_cached = false;  // many of the pages are probably in the CPU's last-level cache
   ScoreJob scores{};
 
   int64_t group() const { return q.size(2) / layout.kv_heads; }
@@ -41,20 +40,20 @@ struct DecodeItem {
 inline constexpr int64_t kPieceResultHead = 16;
 inline int64_t piece_result_floats(const KvLayout& layout) { return kPieceResultHead + layout.v_step; }
 
-// Scratch floats that the functions below need.
+// Scratch bytes that the functions below need.
 template <Isa isa>
-int64_t decode_scratch(const DecodeJob& job);
+size_t decode_scratch(const DecodeJob& job);
 
 // All of an item: its pieces in order, then out (and rows). `next`, where not null, is the first page that this thread
 // will probably read next.
 template <Isa isa>
-void decode_item(const DecodeJob& job, const DecodeItem& item, const std::byte* next, float* scratch);
+void decode_item(const DecodeJob& job, const DecodeItem& item, const std::byte* next, Arena& scratch);
 
 // The same in two steps, for many threads and few items: the pieces [first_piece, end_piece) of an item into
 // results[piece - first_piece][row], in any order; and, when all are there, the rest.
 template <Isa isa>
-void decode_pieces(const DecodeJob& job, const DecodeItem& item, float* results, float* scratch);
+void decode_pieces(const DecodeJob& job, const DecodeItem& item, float* results, Arena& scratch);
 template <Isa isa>
-void decode_merge(const DecodeJob& job, const DecodeItem& item, const float* results, float* scratch);
+void decode_merge(const DecodeJob& job, const DecodeItem& item, const float* results, Arena& scratch);
 
 }  // namespace heed

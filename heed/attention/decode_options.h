@@ -12,22 +12,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// Passes 1 to 3 from the plain scores on. In the careful modes the group is one row.
+// Passes 1 to 3 from the plain scores on; the careful modes, in which the group is one row, without options too.
 template <int R, class Element>
-void DecodeRows::compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, DecodeMode mode) {
+void DecodeRows::compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, RowMode mode) {
   change_scores(group);
   const bool drops = job_.scores.dropout != nullptr;
   float reference[R];
   float sum[R] = {};
   for (int r = 0; r < R; ++r) {
     reference[r] = find_reference(group, r, mode);
-    weigh_row(group, r, reference[r]);
+    weigh_row(group, r, reference[r], mode);
   }
   if (drops) {
     sum_weights<R>(group, 0, sum);
     for (int r = 0; r < R; ++r) drop_weights(group, r);
   }
-  mode == DecodeMode::fast ? multiply<R>(group, v, ahead) : multiply_visible(group, v);
+  mode == RowMode::fast ? multiply<R>(group, v, ahead) : multiply_visible(group, v);
   for (int r = 0; r < R; ++r) {
     piece_result(r)[0] = reference[r];
     if (drops) piece_result(r)[1] = sum[r];  // of the weights as they were before
@@ -77,10 +77,10 @@ HWY_INLINE hn::Mask<FloatTag> DecodeRows::visible(const RowGroup& group, int r, 
 }
 
 // 3. The reference by the rule, -∞ for a row that sees no key: mostly told by the largest score, else by the sum.
-inline float DecodeRows::find_reference(const RowGroup& group, int r, DecodeMode mode) {
+inline float DecodeRows::find_reference(const RowGroup& group, int r, RowMode mode) {
   if (job_.scores.sigmoid) return 0.0F;
   const float* const scores = scores_ + r * kPageKeys;
-  if (mode == DecodeMode::true_maximum) {
+  if (mode == RowMode::true_maximum) {
     // In the order of the keys, which tells 0 from -0.
     float most = -std::numeric_limits<float>::infinity();
     for (int64_t key = group.from[r]; key < group.to[r]; ++key) {
@@ -97,17 +97,21 @@ inline float DecodeRows::find_reference(const RowGroup& group, int r, DecodeMode
   const float most = hn::GetLane(hn::MaxOfLanes(kFloats, largest));
   if (most >= kLeastInside && most <= kMostInside) return 0.0F;
   if (most < kLeastOutside || most > kMostOutside) return most;
-  weigh_row(group, r, 0.0F);
+  weigh_row(group, r, 0.0F, mode);
   float sum;
   sum_weights<1>(group, r, &sum);
   return sum >= kLeastSum && sum <= kMostSum ? 0.0F : most;
 }
 
 // 1. Weights of a row, 0 where hidden.
-inline void DecodeRows::weigh_row(const RowGroup& group, int r, float reference) {
+inline void DecodeRows::weigh_row(const RowGroup& group, int r, float reference, RowMode mode) {
+  const ScoreJob& job = job_.scores;
+  const bool headroom = mode == RowMode::true_maximum && !job.sigmoid;
   for (int64_t key = group.begin / kLanes * kLanes; key < group.end; key += kLanes) {
     const Vector score = hn::LoadU(kFloats, scores_ + r * kPageKeys + key);
-    const Vector weight = weight_of(job_.scores, hn::Sub(score, hn::Set(kFloats, reference)));
+    const Vector difference = hn::Sub(score, hn::Set(kFloats, reference));
+    Vector weight = job.on_tiles ? weight_of(job, difference) : exp256(difference);
+    if (HWY_UNLIKELY(headroom)) weight = hn::Mul(weight, hn::Set(kFloats, kHeadroom));
     hn::StoreU(hn::IfThenElseZero(visible(group, r, key), weight), kFloats, weights_ + r * kPageKeys + key);
   }
 }
@@ -155,8 +159,8 @@ void DecodeRows::multiply_visible(const RowGroup& group, const Element* v) {
 }
 
 // 4. The sink, merged last.
-inline void DecodeRows::merge_sink(int64_t row) {
-  const Sink sink = sink_of(job_.scores, head_of(row));
+inline void DecodeRows::merge_sink(int64_t row, RowMode mode) {
+  const Sink sink = sink_of(job_.scores, head_of(row), mode);
   if (sink.is_none) return;
   Vector reference = hn::Set(kFloats, reference_[row]);
   Vector sum = hn::Set(kFloats, sum_[row]);

@@ -48,7 +48,7 @@ HWY_INLINE void DecodeRows::score_tile(const RowGroup& group, int64_t key, const
   const auto nothing = [](int64_t) HWY_ATTR {};
   const int64_t q_step = round_up<int64_t>(layout_.d_k, kUnit);
   const float* const q = q_ + group.first * q_step;
-  Stream<Element> stream{k, layout_.panel(), ask_ahead<R, Element>(job_.is_cached)};
+  Stream<Element> stream{k, layout_.panel()};
   for (int64_t begin = 0; begin < layout_.d_k; begin += kChainWidths) {
     const int64_t end = std::min(begin + kChainWidths, layout_.d_k);
     RegisterTile<R, C> tile;
@@ -70,7 +70,7 @@ HWY_INLINE void DecodeRows::score_tile(const RowGroup& group, int64_t key, const
   }
 }
 
-// 1. The next vector of keys: weights = 2^(score - reference of the row), 0 where hidden.
+// 1. The next vector of keys: weights = 256^(score - reference of the row), 0 where hidden.
 template <int R>
 HWY_INLINE void DecodeRows::weigh_keys(const RowGroup& group) {
   const int64_t key = weighed_;
@@ -80,7 +80,7 @@ HWY_INLINE void DecodeRows::weigh_keys(const RowGroup& group) {
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
     const Vector score = hn::LoadU(kFloats, scores + r * kPageKeys);
-    Vector weight = exp2(hn::Sub(score, hn::Set(kFloats, piece_result(r)[0])));
+    Vector weight = exp256(hn::Sub(score, hn::Set(kFloats, piece_result(r)[0])));
     if (HWY_UNLIKELY(!all_visible)) {
       const Vector at = hn::Iota(kFloats, static_cast<float>(key));
       const auto visible = hn::And(hn::Ge(at, hn::Set(kFloats, static_cast<float>(group.from[r]))),
@@ -97,8 +97,7 @@ template <int R, class Element>
 void DecodeRows::multiply(const RowGroup& group, const Element* v, LinesAhead& ahead) {
   for_each_tile<kStreamVectors<R, Element>>(
       layout_, 0, layout_.d_v, [&]<int C>(int64_t d) HWY_ATTR __attribute__((always_inline)) {
-        Stream<Element> stream{v + layout_.v_at(group.begin, d), layout_.v_panel(d),
-                               ask_ahead<R, Element>(job_.is_cached)};
+        Stream<Element> stream{v + layout_.v_at(group.begin, d), layout_.v_panel(d)};
         RegisterTile<R, C> tile;
         tile.set_zero();
         if (d == 0) {
@@ -151,10 +150,10 @@ bool DecodeRows::sums_in_range(const RowGroup& group) const {
 // 3, rarely: the true maximum as the reference of the rows whose sum was out of range. The others get the same bits as
 // before.
 template <int R>
-void DecodeRows::use_true_maximum(const RowGroup& group, DecodeMode mode) {
+void DecodeRows::use_true_maximum(const RowGroup& group) {
   for (int r = 0; r < R; ++r) {
     float* result = piece_result(r);
-    if (mode != DecodeMode::true_maximum && result[1] >= kLeastSum && result[1] <= kMostSum) continue;
+    if (result[1] >= kLeastSum && result[1] <= kMostSum) continue;
     result[0] = -std::numeric_limits<float>::infinity();
     for (int64_t key = group.from[r]; key < group.to[r]; ++key) {
       result[0] = std::max(result[0], scores_[r * kPageKeys + key]);  // a NaN is not taken

@@ -8,6 +8,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
+static_assert(kLanes <= kScoreMargin, "a vector past the last key ends within the lists of distances");
+static_assert(kKvUnit % kLanes == 0 && kPageKeys % kLanes == 0, "rows and pages of the cache are whole vectors");
+
 // Up to kStreamRows rows in one piece.
 struct RowGroup {
   int64_t first = 0;  // row
@@ -21,17 +24,9 @@ struct RowGroup {
   int64_t all_to = 0;
 };
 
-// Rows that come out non-finite are computed again, each alone, the second and third time with:
-enum class DecodeMode {
-  fast,
-  careful,       // hidden keys take no part in the products, so that their NaN cannot leak
-  true_maximum,  // and every reference is the true maximum, so that nothing overflows on the way
-};
-
 class DecodeRows {
  public:
-  DecodeRows(const DecodeJob& job, const DecodeItem& item, float* scratch);
-  static int64_t scratch_floats(const DecodeJob& job);
+  DecodeRows(const DecodeJob& job, const DecodeItem& item, Arena& scratch);
 
   void run(const std::byte* next);
   void pieces(float* results);
@@ -44,9 +39,9 @@ class DecodeRows {
   void clear_states(int64_t first, int64_t count);
   RowGroup rows_of_piece(int64_t first, int64_t count, int64_t piece) const;
 
-  void compute_piece(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode);
+  void compute_piece(const RowGroup& group, bool first_group, const std::byte* next, RowMode mode);
   template <class Element>
-  void compute_stored(const RowGroup& group, bool first_group, const std::byte* next, DecodeMode mode);
+  void compute_stored(const RowGroup& group, bool first_group, const std::byte* next, RowMode mode);
   template <int R, class Element>
   void score(const RowGroup& group, const Element* k, LinesAhead& ahead);
   template <int R, int C, class Element>
@@ -60,31 +55,36 @@ class DecodeRows {
   template <int R>
   bool sums_in_range(const RowGroup& group) const;
   template <int R>
-  void use_true_maximum(const RowGroup& group, DecodeMode mode);
+  void use_true_maximum(const RowGroup& group);
 
-  // With score options (decode_options.h).
+  // With score options, and where rows are computed again (decode_options.h).
   template <int R, class Element>
-  void compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, DecodeMode mode);
+  void compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, RowMode mode);
   void change_scores(const RowGroup& group);
   void add_bias(const RowGroup& group, int r);
   hn::Mask<FloatTag> visible(const RowGroup& group, int r, int64_t key) const;
-  float find_reference(const RowGroup& group, int r, DecodeMode mode);
-  void weigh_row(const RowGroup& group, int r, float reference);
+  float find_reference(const RowGroup& group, int r, RowMode mode);
+  void weigh_row(const RowGroup& group, int r, float reference, RowMode mode);
   template <int R>
   void sum_weights(const RowGroup& group, int first, float* sum) const;
   void drop_weights(const RowGroup& group, int r);
   template <class Element>
   void multiply_visible(const RowGroup& group, const Element* v);
-  void merge_sink(int64_t row);
+  void merge_sink(int64_t row, RowMode mode);
 
   void merge(int64_t row, const float* piece);
+  // Groups of pieces (decode_groups.h), of `count` rows from `first` on.
+  void close_group(int64_t piece, int64_t first, int64_t count);
+  void add_group_to_total(int64_t row);
+  void finish_groups(int64_t first, int64_t count);
+  float factor_of(int64_t row) const;  // what o is multiplied by at the end
   bool is_finite(int64_t row) const;
   void finish();
-  void compute_again(int64_t row, DecodeMode mode);
-  void write(int64_t row) const;
+  void compute_again(int64_t row, RowMode mode);
+  void write(int64_t row, RowMode mode) const;
 
-  int64_t query_of(int64_t row) const { return row / group_; }
-  int64_t head_of(int64_t row) const { return item_.kv_head * group_ + row % group_; }
+  int64_t query_of(int64_t row) const { return row / query_heads_; }
+  int64_t head_of(int64_t row) const { return item_.kv_head * query_heads_ + row % query_heads_; }
 
   // Reference, sum and o of the row r of the group at hand.
   float* piece_result(int r) const { return piece_ + r * piece_result_floats(layout_); }
@@ -92,17 +92,23 @@ class DecodeRows {
   const DecodeJob& job_;
   const DecodeItem& item_;
   const KvLayout& layout_;
-  const int64_t group_;
+  const int64_t query_heads_;  // that share the key/value head
   const int64_t rows_;
 
-  float* q_;          // [rows][Dk, padded], scaled
-  float* o_;          // [rows][v_step]
-  float* reference_;  // [rows]
-  float* sum_;        // [rows]
-  float* scores_;     // [kStreamRows][kPageKeys] of the piece at hand
-  float* weights_;    // [kStreamRows][kPageKeys]
-  float* shown_;      // [kStreamRows][kPageKeys]: 0 where -∞ in the dense bias hides a key, else 1; null without one
-  float* piece_;      // [kStreamRows][piece_result_floats]
+  float* q_;                // [rows][Dk, padded], scaled
+  float* o_;                // [rows][v_step], of the group of pieces at hand; of all keys when they are finished
+  float* reference_;        // [rows]
+  float* sum_;              // [rows]
+  bool has_total_ = false;  // the totals hold the groups before it
+  float* total_o_;          // [rows][v_step]
+  float* total_reference_;  // [rows]
+  float* total_sum_;        // [rows]
+  float* rest_o_;           // [rows][v_step]: what the sums of the totals have lost
+  float* rest_sum_;         // [rows]
+  float* scores_;           // [kStreamRows][kPageKeys] of the piece at hand
+  float* weights_;          // [kStreamRows][kPageKeys]
+  float* shown_;  // [kStreamRows][kPageKeys]: 0 where -∞ in the dense bias hides a key, else 1; null without one
+  float* piece_;  // [kStreamRows][piece_result_floats]
   int64_t weighed_ = 0;  // the next key of the piece at hand that wants a weight; kPageKeys: none does
 };
 

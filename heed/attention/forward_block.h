@@ -19,22 +19,31 @@ inline constexpr int kPanelVectors = kMostTileVectors;
 inline constexpr int64_t kWidth =
     int64_t{kPanelVectors} * kLanes;  // queries of a panel, and the row length of its buffers
 inline constexpr int64_t kMostPanels = divide_up<int64_t>(kMostBlockQueries, kWidth);
+static_assert(kWidth <= kScoreMargin, "a panel past the last query ends within the lists of distances");
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 using PanelMask = TileMask<kPanelVectors>;
 
+// The state of a panel's softmax, not normalised.
+struct SoftmaxState {
+  float* o = nullptr;          // [Dv][kWidth]
+  float* reference = nullptr;  // [kWidth]
+  float* sum = nullptr;        // [kWidth]
+};
+
 // Up to kWidth queries of the block, in lanes.
 struct QueryPanel {
   int64_t q_begin = 0;
-  int64_t rows = 0;      // queries; lanes past them are padding
-  int vectors = 0;       // lanes in use, in vectors
-  bool started = false;  // o holds at least one piece
-  bool plain = true;     // every reference so far is 0, or -∞ for a query that has seen no key
+  int64_t rows = 0;        // queries; lanes past them are padding
+  int vectors = 0;         // lanes in use, in vectors
+  bool started = false;    // o holds at least one piece of the group at hand
+  bool plain = true;       // every reference of the group is 0, or -∞ for a query that has seen no key
+  bool has_total = false;  // `total` holds the groups before it
   PanelRanges<kPanelVectors> keys;
   float* q = nullptr;           // [Dk][kWidth], scaled
-  float* o = nullptr;           // [Dv][kWidth]
-  float* reference = nullptr;   // [kWidth]
-  float* sum = nullptr;         // [kWidth]
+  SoftmaxState group;           // of the group of pieces at hand; of all keys when they are finished
+  SoftmaxState total;           // of the groups before it,
+  SoftmaxState rest;            // and what the sums of total.sum and total.o have lost
   uint32_t* dropout = nullptr;  // [2][kWidth]: the words of each query's row (dropout.h)
   float* suspect = nullptr;     // [kWidth]: NaN where the query's result is not finite
 };
@@ -49,30 +58,24 @@ struct KeyPiece {
   int64_t keys = 0;
 };
 
-// Rows that come out non-finite are computed again, the second and third time with:
-enum class ForwardMode {
-  fast,
-  careful,       // hidden keys take no part in the products, so that their NaN cannot leak
-  true_maximum,  // and every reference is the true maximum, so that nothing overflows on the way
-};
-
 class ForwardBlock {
  public:
-  ForwardBlock(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch);
+  ForwardBlock(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, Arena& scratch);
   void run();
-  static int64_t scratch_floats(int64_t d_k, int64_t d_v);
 
  private:
   void prefetch_piece(int64_t begin, int64_t keys);
   void prefetch_block(const QueryBlock& next);
   // Are pieces asked for as fast as they are read?
   bool hurries() const { return panels_ == 1 && job_.paged == nullptr; }
+  // May there be more than one group of pieces?
+  bool has_groups() const { return block_.segment.k_end - block_.segment.k_begin > kGroupPieces * kPieceKeys; }
   void pack_queries();
-  void visit_pieces(ForwardMode mode);
+  void visit_pieces(RowMode mode);
   KeyPiece load_piece(int64_t begin, int64_t keys);
   KeyPiece load_page(int64_t begin, int64_t keys);
   void prepare_mask(const QueryPanel& panel, const KeyPiece& piece, const float* bias = nullptr);
-  void visit(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode);
+  void visit(QueryPanel& panel, const KeyPiece& piece, RowMode mode);
 
   template <int C, class Epilogue>
   void score_tiles(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run, Epilogue epilogue);
@@ -87,11 +90,11 @@ class ForwardBlock {
   void find_largest(const KeyRun& run);
   void weigh_stored(bool with_references);
   void drop_weights(const QueryPanel& panel, const KeyPiece& piece);
-  void merge_sink(QueryPanel& panel);
+  void merge_sink(QueryPanel& panel, RowMode mode);
   bool sums_in_range(const QueryPanel& panel) const;
-  void use_true_maximum(const QueryPanel& panel, const KeyPiece& piece, ForwardMode mode);
+  void use_true_maximum(const QueryPanel& panel, const KeyPiece& piece, RowMode mode);
 
-  void multiply(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode);
+  void multiply(QueryPanel& panel, const KeyPiece& piece, RowMode mode);
   template <int C>
   void multiply_all(const QueryPanel& panel, const KeyPiece& piece);
   template <int C>
@@ -99,10 +102,14 @@ class ForwardBlock {
   void multiply_run_careful(const KeyPiece& piece, const KeyRun& run, float* o);
   void merge_plain(QueryPanel& panel, bool with_o);
   void merge_scaled(QueryPanel& panel);
+  void start_group(QueryPanel& panel, RowMode mode);
+  void close_group(QueryPanel& panel, RowMode mode);
+  void add_group_to_total(QueryPanel& panel);
+  void finish_groups(QueryPanel& panel);
 
   bool find_suspects(QueryPanel& panel);
-  void write(const QueryPanel& panel, ForwardMode mode);
-  void write_states(const QueryPanel& panel, int64_t first, int64_t count);
+  void write(const QueryPanel& panel, RowMode mode);
+  void write_states(const QueryPanel& panel, int64_t first, int64_t count, float sum_scale);
 
   const ForwardJob& job_;
   const QueryBlock& block_;
@@ -125,8 +132,8 @@ class ForwardBlock {
   float* v_copy_;           // [kPieceKeys][Dv, likewise]
 };
 
-// Inlined, a tile shares its 16 registers with the constants of 2^, which the compiler keeps from tile to tile, and one
-// of its sums goes through memory at every step: 13 % slower. With 32 registers there is room.
+// Inlined, a tile shares its 16 registers with the constants of exp256, which the compiler keeps from tile to tile, and
+// one of its sums goes through memory at every step: 13 % slower. With 32 registers there is room.
 #if HWY_TARGET <= HWY_AVX3
 #define HEED_TILE_FUNCTION
 #else

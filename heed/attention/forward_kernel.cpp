@@ -2,14 +2,16 @@
 // across lanes and any Dk and Dv are equally fast.
 //
 //   for each piece of 128 keys, for each panel of queries:
-//     1. scores:   weights[key][query] = 2^(k · q), with q scaled by scale · log2 e when it was packed; their sum
+//     1. scores:   weights[key][query] = 256^(k · q), with q scaled by scale · log256 e when it was packed; their sum
 //     2. reference: 0 when that sum is in range, else the piece again with its true maximum
 //     3. products: o[d][query] += weights · v
+//   after each group of pieces (forward_groups.h): o and sum into the total
 //   at the end out = o / sum, transposed back to rows.
 #include <algorithm>
 #include <limits>
 
 #include "heed/attention/forward_block.h"
+#include "heed/attention/forward_groups.h"
 #include "heed/attention/forward_options.h"
 #include "heed/attention/forward_paged.h"
 #include "heed/attention/forward_rare.h"
@@ -19,13 +21,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// What the constructor takes.
-int64_t ForwardBlock::scratch_floats(int64_t d_k, int64_t d_v) {
-  return kPieceKeys * (kWidth + round_up<int64_t>(d_k, kLanes) + round_up<int64_t>(d_v, kLanes)) + PanelMask::kScratch +
-         (d_v + 2) * kWidth + kMostPanels * kWidth * (d_k + d_v + 5) + 16 * kLanes;
-}
-
-ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch)
+ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, Arena& scratch)
     : job_(job),
       block_(block),
       next_(job.paged == nullptr ? next : nullptr),
@@ -33,18 +29,14 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
       kv_head_(block.head / (job.inputs.q.size(2) / job.inputs.k.size(2))),
       d_k_(job.inputs.q.size(3)),
       d_v_(job.inputs.v.size(3)) {
-  const auto take = [&scratch](int64_t floats) {
-    float* part = scratch;
-    scratch += round_up<int64_t>(floats, kLanes);
-    return part;
-  };
+  const auto take = [&scratch](int64_t floats) { return scratch.take<float>(floats); };
   weights_ = take(kPieceKeys * kWidth);
   piece_sum_ = take(kWidth);
   piece_reference_ = take(kWidth);
   piece_o_ = take(d_v_ * kWidth);
   k_copy_ = take(kPieceKeys * round_up<int64_t>(d_k_, kLanes));
   v_copy_ = take(kPieceKeys * round_up<int64_t>(d_v_, kLanes));
-  mask_.set_scratch(take(PanelMask::kScratch));
+  mask_.take_scratch(scratch);
   for (int64_t q = block.q_begin; q < block.q_end; ++panels_) {
     QueryPanel& panel = panel_[panels_];
     panel.q_begin = q;
@@ -52,14 +44,16 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
     panel.rows = std::min<int64_t>(panel.vectors * kLanes, block.q_end - q);
     panel.keys.set(block, q, panel.rows);
     panel.q = take(d_k_ * kWidth);
-    panel.o = take(d_v_ * kWidth);
-    panel.reference = take(kWidth);
-    panel.sum = take(kWidth);
+    panel.group = {take(d_v_ * kWidth), take(kWidth), take(kWidth)};
     panel.suspect = take(kWidth);
     q += panel.rows;
   }
   if (job.scores.dropout != nullptr) {
-    for (int i = 0; i < panels_; ++i) panel_[i].dropout = reinterpret_cast<uint32_t*>(take(2 * kWidth));
+    for (int i = 0; i < panels_; ++i) panel_[i].dropout = scratch.take<uint32_t>(2 * kWidth);
+  }
+  for (int i = 0; i < panels_ && has_groups(); ++i) {
+    panel_[i].total = {take(d_v_ * kWidth), take(kWidth), take(kWidth)};
+    panel_[i].rest = {take(d_v_ * kWidth), nullptr, take(kWidth)};
   }
   // Rows of k or v that do not follow each other share few sets of the caches, so a piece is copied once for all
   // panels; a single panel would not earn it back.
@@ -90,11 +84,12 @@ void ForwardBlock::prefetch_block(const QueryBlock& next) {
 
 void ForwardBlock::run() {
   pack_queries();
-  for (const ForwardMode mode : {ForwardMode::fast, ForwardMode::careful, ForwardMode::true_maximum}) {
+  for (const RowMode mode : {RowMode::fast, RowMode::careful, RowMode::true_maximum}) {
     visit_pieces(mode);
     bool finite = true;
     for (int i = 0; i < panels_; ++i) {
-      if (job_.scores.sinks.data() != nullptr) merge_sink(panel_[i]);
+      finish_groups(panel_[i]);
+      if (job_.scores.sinks.data() != nullptr) merge_sink(panel_[i], mode);
       write(panel_[i], mode);
       finite = !find_suspects(panel_[i]) && finite;
     }
@@ -118,15 +113,13 @@ void ForwardBlock::pack_queries() {
   }
 }
 
-void ForwardBlock::visit_pieces(ForwardMode mode) {
+void ForwardBlock::visit_pieces(RowMode mode) {
   int64_t begin = std::numeric_limits<int64_t>::max();
   int64_t end = 0;
   for (int i = 0; i < panels_; ++i) {
     QueryPanel& panel = panel_[i];
-    panel.started = false;
-    panel.plain = mode != ForwardMode::true_maximum || job_.scores.sigmoid;
-    std::fill_n(panel.reference, kWidth, -kInfinity);
-    std::fill_n(panel.sum, kWidth, 0.0F);
+    panel.has_total = false;
+    start_group(panel, mode);
     begin = std::min(begin, panel.keys.least_begin[0]);
     end = std::max(end, panel.keys.most_end[panel.vectors - 1]);
   }
@@ -136,6 +129,8 @@ void ForwardBlock::visit_pieces(ForwardMode mode) {
     if (hurries() && after > 0) prefetch_piece(first + kPieceKeys, std::min(kPieceKeys, after));
     const KeyPiece piece = load_piece(first, std::min<int64_t>(kPieceKeys, end - first));
     for (int i = 0; i < panels_; ++i) visit(panel_[i], piece, mode);
+    const bool group_ends = (first / kPieceKeys + 1) % kGroupPieces == 0;
+    for (int i = 0; i < panels_ && group_ends && after > 0; ++i) close_group(panel_[i], mode);
   }
 }
 
@@ -160,20 +155,20 @@ KeyPiece ForwardBlock::load_piece(int64_t begin, int64_t keys) {
   return piece;
 }
 
-void ForwardBlock::visit(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode) {
+void ForwardBlock::visit(QueryPanel& panel, const KeyPiece& piece, RowMode mode) {
   prepare_mask(panel, piece);
   if (mask_.run_count() == 0) return;
   std::fill_n(piece_sum_, kWidth, 0.0F);
   bool certain = false;
   if (job_.scores.on_tiles) {
     store_scores(panel, piece);
-    if (job_.scores.far && mode != ForwardMode::true_maximum) certain = find_references(panel);
+    if (job_.scores.far && mode != RowMode::true_maximum) certain = find_references(panel);
     weigh_stored(certain);
   } else {
     exponentiate(panel, piece);
   }
   if (!certain && !job_.scores.sigmoid) {
-    const bool usual = mode != ForwardMode::true_maximum && sums_in_range(panel);
+    const bool usual = mode != RowMode::true_maximum && sums_in_range(panel);
     if (!usual) panel.plain = false;
     if (!panel.plain) use_true_maximum(panel, piece, mode);
   }
@@ -182,7 +177,7 @@ void ForwardBlock::visit(QueryPanel& panel, const KeyPiece& piece, ForwardMode m
   panel.started = true;
 }
 
-// 1. Weights of the piece and their sums, score and 2^ in one go.
+// 1. Weights of the piece and their sums, score and 256^ in one go.
 void ForwardBlock::exponentiate(const QueryPanel& panel, const KeyPiece& piece) {
   for (int i = 0; i < mask_.run_count(); ++i) {
     const KeyRun& run = mask_.run(i);
@@ -194,7 +189,7 @@ void ForwardBlock::exponentiate(const QueryPanel& panel, const KeyPiece& piece) 
   }
 }
 
-// 1. weights = 2^score, 0 where hidden (in the first `masked` vectors); the sum over keys, in their order.
+// 1. weights = 256^score, 0 where hidden (in the first `masked` vectors); the sum over keys, in their order.
 template <int C, int masked>
 void ForwardBlock::exponentiate_run(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run) {
   // Local copies: after a vector store the compiler must assume that members have changed.
@@ -208,7 +203,7 @@ void ForwardBlock::exponentiate_run(const QueryPanel& panel, const KeyPiece& pie
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) sum[c] = hn::LoadU(kFloats, sums + c * kLanes);
     tile.for_each([&](int r, int c, Vector score) HWY_ATTR {
-      Vector weight = exp2(score);
+      Vector weight = exp256(score);
       if (c < masked) weight = hn::IfThenElseZero(mask.visible(key + r, first + c), weight);
       sum[c] = hn::Add(sum[c], weight);
       hn::StoreU(weight, kFloats, to + r * kWidth + c * kLanes);
@@ -229,18 +224,18 @@ bool ForwardBlock::sums_in_range(const QueryPanel& panel) const {
 }
 
 // 3. o += weights · v, one chain over the piece's keys, then added to (or merged with) what the panel has.
-void ForwardBlock::multiply(QueryPanel& panel, const KeyPiece& piece, ForwardMode mode) {
-  if (panel.plain && mode == ForwardMode::fast && mask_.runs_reach_last(panel.vectors)) {
+void ForwardBlock::multiply(QueryPanel& panel, const KeyPiece& piece, RowMode mode) {
+  if (panel.plain && mode == RowMode::fast && mask_.runs_reach_last(panel.vectors)) {
     with_count<kPanelVectors>(panel.vectors, [&]<int C>() HWY_ATTR { multiply_all<C>(panel, piece); });
     return merge_plain(panel, false);
   }
-  if (!panel.started) std::fill_n(panel.o, d_v_ * kWidth, 0.0F);
+  if (!panel.started) std::fill_n(panel.group.o, d_v_ * kWidth, 0.0F);
   const bool direct = panel.plain && !panel.started;
-  float* o = direct ? panel.o : piece_o_;
+  float* o = direct ? panel.group.o : piece_o_;
   if (!direct) std::fill_n(o, d_v_ * kWidth, 0.0F);
   for (int i = 0; i < mask_.run_count(); ++i) {
     const KeyRun& run = mask_.run(i);
-    if (mode == ForwardMode::fast) {
+    if (mode == RowMode::fast) {
       with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR { multiply_run<C>(piece, run, o); });
     } else {
       multiply_run_careful(piece, run, o);
@@ -264,7 +259,7 @@ void ForwardBlock::multiply_all(const QueryPanel& panel, const KeyPiece& piece) 
                                               weights_ + run.begin * kWidth, kWidth, run.end - run.begin);
       });
     }
-    float* o = panel.o + d * kWidth;
+    float* o = panel.group.o + d * kWidth;
     panel.started ? tile.add_to(o, kWidth) : tile.store(o, kWidth);
   });
 }
@@ -286,8 +281,8 @@ void ForwardBlock::multiply_run(const KeyPiece& piece, const KeyRun& run, float*
 // Every reference is 0: sums add up, and so does o where it was computed apart.
 void ForwardBlock::merge_plain(QueryPanel& panel, bool with_o) {
   for (int c = 0; c < panel.vectors; ++c) {
-    float* reference = panel.reference + c * kLanes;
-    float* sum = panel.sum + c * kLanes;
+    float* reference = panel.group.reference + c * kLanes;
+    float* sum = panel.group.sum + c * kLanes;
     hn::StoreU(hn::IfThenElse(mask_.any_visible(c), hn::Zero(kFloats), hn::LoadU(kFloats, reference)), kFloats,
                reference);
     hn::StoreU(hn::Add(hn::LoadU(kFloats, sum), hn::LoadU(kFloats, piece_sum_ + c * kLanes)), kFloats, sum);
@@ -295,7 +290,7 @@ void ForwardBlock::merge_plain(QueryPanel& panel, bool with_o) {
   if (!with_o) return;
   for (int64_t d = 0; d < d_v_; ++d) {
     for (int c = 0; c < panel.vectors; ++c) {
-      float* o = panel.o + d * kWidth + c * kLanes;
+      float* o = panel.group.o + d * kWidth + c * kLanes;
       const Vector piece_o = hn::LoadU(kFloats, piece_o_ + d * kWidth + c * kLanes);
       hn::StoreU(hn::Add(hn::LoadU(kFloats, o), piece_o), kFloats, o);
     }
@@ -303,40 +298,43 @@ void ForwardBlock::merge_plain(QueryPanel& panel, bool with_o) {
 }
 
 // out = o / sum; 0 for a query that saw no key. After the first time only the queries that were not finite.
-void ForwardBlock::write(const QueryPanel& panel, ForwardMode mode) {
-  if (!panel.started) std::fill_n(panel.o, d_v_ * kWidth, 0.0F);
+void ForwardBlock::write(const QueryPanel& panel, RowMode mode) {
+  const SoftmaxState& state = panel.group;
+  if (!panel.started) std::fill_n(state.o, d_v_ * kWidth, 0.0F);
+  const ScoreJob& scores = job_.scores;
   HWY_ALIGN float factor[kWidth];
-  for (int c = 0; c < panel.vectors; ++c) {
-    const Vector sum = hn::LoadU(kFloats, panel.sum + c * kLanes);
-    const Vector scale = hn::Set(kFloats, job_.scores.kept_scale);
-    const Vector inverse = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(kFloats)), hn::Div(scale, sum));
-    hn::StoreU(job_.scores.sigmoid ? scale : inverse, kFloats, factor + c * kLanes);
+  for (int64_t at = 0; at < panel.vectors * kLanes; at += kLanes) {
+    hn::StoreU(output_factor(scores, hn::LoadU(kFloats, state.sum + at)), kFloats, factor + at);
   }
   const View<float, 4>& out = job_.out;
-  if (mode == ForwardMode::fast) {
+  if (mode == RowMode::fast) {
     for (int64_t first = 0; first < panel.rows; first += kLanes) {
-      lanes_to_rows(panel.o + first, kWidth, factor + first, std::min<int64_t>(panel.rows - first, kLanes), d_v_,
+      lanes_to_rows(state.o + first, kWidth, factor + first, std::min<int64_t>(panel.rows - first, kLanes), d_v_,
                     &out(block_.b, panel.q_begin + first, head_, 0), out.stride(1));
     }
-    return write_states(panel, 0, panel.rows);
+    return write_states(panel, 0, panel.rows, 1.0F);
   }
+  const bool headroom = mode == RowMode::true_maximum && !scores.sigmoid;
   for (int64_t lane = 0; lane < panel.rows; ++lane) {
     if (panel.suspect[lane] == 0.0F) continue;
     float* row = &out(block_.b, panel.q_begin + lane, head_, 0);
-    for (int64_t d = 0; d < d_v_; ++d) row[d] = factor[lane] * panel.o[d * kWidth + lane] + 0.0F;
-    write_states(panel, lane, 1);
+    for (int64_t d = 0; d < d_v_; ++d) {
+      const float o = state.o[d * kWidth + lane];
+      row[d] = (headroom ? mean_with_headroom(o, state.sum[lane], scores.kept_scale) : factor[lane] * o) + 0.0F;
+    }
+    write_states(panel, lane, 1, headroom ? 1.0F / kHeadroom : 1.0F);
   }
 }
 
 // What backward needs of `count` queries of the panel, from lane `first` on.
-void ForwardBlock::write_states(const QueryPanel& panel, int64_t first, int64_t count) {
+void ForwardBlock::write_states(const QueryPanel& panel, int64_t first, int64_t count, float sum_scale) {
   const auto& [reference, sum] = job_.rows;
   if (sum.data() == nullptr) return;
   float* reference_to = &reference(block_.b, head_, panel.q_begin + first);
   float* sum_to = &sum(block_.b, head_, panel.q_begin + first);
   for (int64_t i = 0; i < count; ++i) {
-    reference_to[i * reference.stride(2)] = panel.reference[first + i];
-    sum_to[i * sum.stride(2)] = panel.sum[first + i];
+    reference_to[i * reference.stride(2)] = panel.group.reference[first + i];
+    sum_to[i * sum.stride(2)] = sum_scale * panel.group.sum[first + i];
   }
 }
 
@@ -345,13 +343,25 @@ HWY_AFTER_NAMESPACE();
 
 namespace heed {
 
+// What the widest block takes: all panels, more than one group of pieces, dropout.
 template <>
-int64_t forward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
-  return HWY_NAMESPACE::ForwardBlock::scratch_floats(d_k, d_v);
+size_t forward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
+  const Dropout dropout;
+  ForwardJob job;
+  job.inputs.q = {nullptr, {1, 0, 1, d_k}};
+  job.inputs.k = {nullptr, {1, 0, 1, d_k}};
+  job.inputs.v = {nullptr, {1, 0, 1, d_v}};
+  job.scores.dropout = &dropout;
+  QueryBlock block;
+  block.q_end = kMostBlockQueries;
+  block.segment.k_end = kGroupPieces * kPieceKeys + 1;
+  Arena arena = Arena::dry_run();
+  HWY_NAMESPACE::ForwardBlock(job, block, nullptr, arena);
+  return arena.peak_bytes();
 }
 
 template <>
-void forward_block<kTargetIsa>(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, float* scratch) {
+void forward_block<kTargetIsa>(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, Arena& scratch) {
   HWY_NAMESPACE::ForwardBlock(job, block, next, scratch).run();
 }
 

@@ -154,22 +154,22 @@ inline void ForwardBlock::drop_weights(const QueryPanel& panel, const KeyPiece& 
 }
 
 // The sink, merged last, as a piece of its own: one key without a value.
-inline void ForwardBlock::merge_sink(QueryPanel& panel) {
-  const Sink sink = sink_of(job_.scores, head_);
+inline void ForwardBlock::merge_sink(QueryPanel& panel, RowMode mode) {
+  const Sink sink = sink_of(job_.scores, head_, mode);
   if (sink.is_none) return;
   const Vector one = hn::Set(kFloats, 1.0F);
-  if (!panel.started) std::fill_n(panel.o, d_v_ * kWidth, 0.0F);
+  if (!panel.started) std::fill_n(panel.group.o, d_v_ * kWidth, 0.0F);
   panel.started = true;
   for (int c = 0; c < panel.vectors; ++c) {
     const int64_t at = int64_t{c} * kLanes;
-    Vector reference = hn::LoadU(kFloats, panel.reference + at);
-    Vector sum = hn::LoadU(kFloats, panel.sum + at);
+    Vector reference = hn::LoadU(kFloats, panel.group.reference + at);
+    Vector sum = hn::LoadU(kFloats, panel.group.sum + at);
     const Vector scale = add_sink(sink, reference, sum);
-    hn::StoreU(reference, kFloats, panel.reference + at);
-    hn::StoreU(sum, kFloats, panel.sum + at);
+    hn::StoreU(reference, kFloats, panel.group.reference + at);
+    hn::StoreU(sum, kFloats, panel.group.sum + at);
     if (hn::AllTrue(kFloats, hn::Eq(scale, one))) continue;
     for (int64_t d = 0; d < d_v_; ++d) {
-      float* const o = panel.o + d * kWidth + at;
+      float* const o = panel.group.o + d * kWidth + at;
       hn::StoreU(hn::Mul(hn::LoadU(kFloats, o), scale), kFloats, o);
     }
   }

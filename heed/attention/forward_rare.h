@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/attention/forward_block.h"
+#include "heed/attention/softmax_state.h"
 #include "heed/simd/math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -9,7 +10,7 @@ namespace heed::HWY_NAMESPACE {
 
 // 2, rarely: the piece's weights and sums again, with the true maximum as the reference of the queries whose sum was
 // out of range. The others get the same bits as before.
-inline void ForwardBlock::use_true_maximum(const QueryPanel& panel, const KeyPiece& piece, ForwardMode mode) {
+inline void ForwardBlock::use_true_maximum(const QueryPanel& panel, const KeyPiece& piece, RowMode mode) {
   store_scores(panel, piece);
   const auto for_each_score = [&](int c, auto visit) HWY_ATTR {
     for (int i = 0; i < mask_.run_count(); ++i) {
@@ -28,14 +29,15 @@ inline void ForwardBlock::use_true_maximum(const QueryPanel& panel, const KeyPie
     });
     float* const sum_at = piece_sum_ + c * kLanes;
     Vector reference = most;
-    if (mode != ForwardMode::true_maximum) {
+    if (mode != RowMode::true_maximum) {
       reference = hn::IfThenElse(in_range(hn::LoadU(kFloats, sum_at)), hn::Zero(kFloats), most);
     }
+    const Vector headroom = hn::Set(kFloats, mode == RowMode::true_maximum ? kHeadroom : 1.0F);
     Vector sum = hn::Zero(kFloats);
     for_each_score(c, [&](auto visible, float* at) HWY_ATTR {
       const Vector score = hn::Sub(hn::LoadU(kFloats, at), reference);
-      const Vector weight =
-          hn::IfThenElseZero(visible, job_.scores.on_tiles ? weight_of(job_.scores, score) : exp2(score));
+      const Vector power = job_.scores.on_tiles ? weight_of(job_.scores, score) : exp256(score);
+      const Vector weight = hn::IfThenElseZero(visible, hn::Mul(power, headroom));
       sum = hn::Add(sum, weight);
       hn::StoreU(weight, kFloats, at);
     });
@@ -60,40 +62,40 @@ inline void ForwardBlock::multiply_run_careful(const KeyPiece& piece, const KeyR
   }
 }
 
-// m' = max(m, m_p), l = l · 2^(m - m') + l_p · 2^(m_p - m'), o likewise.
+// The piece into the group, with references that differ.
 inline void ForwardBlock::merge_scaled(QueryPanel& panel) {
-  const Vector one = hn::Set(kFloats, 1.0F);
   for (int c = 0; c < panel.vectors; ++c) {
     const int64_t at = int64_t{c} * kLanes;
-    const Vector m = hn::LoadU(kFloats, panel.reference + at);
-    const Vector m_piece = hn::LoadU(kFloats, piece_reference_ + at);
-    const Vector most = hn::IfThenElse(hn::Gt(m_piece, m), m_piece, m);
-    const Vector scale = hn::IfThenElse(hn::Eq(m, most), one, exp2(hn::Sub(m, most)));
-    const Vector scale_piece = hn::IfThenElse(hn::Eq(m_piece, most), one, exp2(hn::Sub(m_piece, most)));
+    const Rescale scale =
+        rescale(hn::LoadU(kFloats, panel.group.reference + at), hn::LoadU(kFloats, piece_reference_ + at));
     const auto merge = [&](float* to, const float* from) HWY_ATTR {
-      const Vector old = hn::Mul(hn::LoadU(kFloats, to), scale);
-      hn::StoreU(hn::MulAdd(hn::LoadU(kFloats, from), scale_piece, old), kFloats, to);
+      const Vector old = hn::Mul(hn::LoadU(kFloats, to), scale.old);
+      hn::StoreU(hn::MulAdd(hn::LoadU(kFloats, from), scale.added, old), kFloats, to);
     };
-    hn::StoreU(most, kFloats, panel.reference + at);
-    merge(panel.sum + at, piece_sum_ + at);
-    for (int64_t d = 0; d < d_v_; ++d) merge(panel.o + d * kWidth + at, piece_o_ + d * kWidth + at);
+    hn::StoreU(scale.reference, kFloats, panel.group.reference + at);
+    merge(panel.group.sum + at, piece_sum_ + at);
+    for (int64_t d = 0; d < d_v_; ++d) merge(panel.group.o + d * kWidth + at, piece_o_ + d * kWidth + at);
   }
 }
 
-// Marks the queries whose o or sum is not finite: 0 · x is NaN for NaN and ±∞ alone.
+// Marks the queries whose sum or output is not finite: 0 · x is NaN for NaN and ±∞ alone.
 inline bool ForwardBlock::find_suspects(QueryPanel& panel) {
   if (!panel.started) return false;
   const Vector zero = hn::Zero(kFloats);
   bool found = false;
   for (int c = 0; c < panel.vectors; ++c) {
-    const float* o = panel.o + c * kLanes;
-    Vector probe[2] = {hn::Mul(hn::LoadU(kFloats, panel.sum + c * kLanes), zero), zero};
+    const float* o = panel.group.o + c * kLanes;
+    const Vector sum = hn::LoadU(kFloats, panel.group.sum + c * kLanes);
+    const Vector factor = output_factor(job_.scores, sum);
+    Vector probe[2] = {hn::Mul(sum, zero), zero};
+    const auto add = [&](int64_t row, Vector& to)
+                         HWY_ATTR { to = hn::MulAdd(hn::Mul(hn::LoadU(kFloats, o + row * kWidth), factor), zero, to); };
     int64_t d = 0;
     for (; d + 2 <= d_v_; d += 2) {
-      probe[0] = hn::MulAdd(hn::LoadU(kFloats, o + d * kWidth), zero, probe[0]);
-      probe[1] = hn::MulAdd(hn::LoadU(kFloats, o + (d + 1) * kWidth), zero, probe[1]);
+      add(d, probe[0]);
+      add(d + 1, probe[1]);
     }
-    if (d < d_v_) probe[0] = hn::MulAdd(hn::LoadU(kFloats, o + d * kWidth), zero, probe[0]);
+    if (d < d_v_) add(d, probe[0]);
     const Vector both = hn::Add(probe[0], probe[1]);
     hn::StoreU(both, kFloats, panel.suspect + c * kLanes);
     found = found || !hn::AllTrue(kFloats, hn::Eq(both, zero));

@@ -2,9 +2,7 @@
 #include "heed/attention/insight.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
-#include <string>
 
 #include "heed/attention/insight_kernel.h"
 #include "heed/attention/problem.h"
@@ -15,9 +13,6 @@
 namespace heed {
 namespace {
 
-constexpr std::array<std::string_view, 8> kStepNames = {"scores", "scaled",  "capped",  "biased",
-                                                        "masked", "weights", "dropped", "heads"};
-
 // A call that was found to fit.
 struct Call {
   const AttentionOptions& options;
@@ -27,15 +22,17 @@ struct Call {
   const MaskSizes& sizes() const { return problem.sizes; }
 };
 
-// Refuses a step that the call does not take.
+// Refuses a step that is not recomputed here or that the call does not take.
 void check_taken(const char* function, const ScoreOptions& scores, AttentionStep step) {
-  if (takes_step(scores, step)) return;
-  const auto refuse = [&](const char* without, AttentionStep instead) {
-    fail(function, "step ", step_name(step), " is not taken: there is no ", without, "; ask for ", step_name(instead));
-  };
-  if (step == AttentionStep::capped) return refuse("soft cap", AttentionStep::scaled);
-  if (step == AttentionStep::dropped) return refuse("dropout", AttentionStep::weights);
-  refuse("ALiBi, relative table or dense bias", scores.soft_cap ? AttentionStep::capped : AttentionStep::scaled);
+  check(step >= AttentionStep::scores && step <= AttentionStep::heads, function, "step ", step_name(step),
+        " is not made of scores; ask for one from scores to heads");
+  const auto taken = [&](AttentionStep each) { return takes_step(scores, each); };
+  if (taken(step)) return;
+  const char* without = step == AttentionStep::capped    ? "soft cap"
+                        : step == AttentionStep::dropped ? "dropout"
+                                                         : "ALiBi, relative table or dense bias";
+  fail(function, "step ", step_name(step), " is not taken: there is no ", without, "; ask for ",
+       step_name(taken_sources(step, taken).front()));
 }
 
 Call check_call(const char* function, const AttentionInputs& inputs, const AttentionOptions& options,
@@ -48,14 +45,10 @@ Call check_call(const char* function, const AttentionInputs& inputs, const Atten
   return call;
 }
 
-int64_t score_floats(const Call& call) {
-  return call.step < AttentionStep::capped ? 0 : score_job_floats(call.problem, call.options);
-}
-
 // The options of the steps up to the one asked for.
-ScoreJob score_job_of(const Call& call, float* floats) {
+ScoreJob score_job_of(const Call& call, Arena& arena) {
   if (call.step < AttentionStep::capped) return {};
-  const ScoreJob all = score_job(call.problem, call.options, ScoreLanes::queries, floats);
+  const ScoreJob all = score_job(call.problem, call.options, ScoreLanes::queries, arena);
   if (call.step > AttentionStep::capped) return all;
   ScoreJob capped;
   capped.on_tiles = true;
@@ -108,31 +101,27 @@ void for_each_block(const MaskSizes& sizes, const Mask& mask, const RowRange& ra
   });
 }
 
-// Runs body.operator()<isa>(task, scratch) for each task that for_each_task(visit) visits, with `scratch` floats for
-// each thread; before that, sets `scores`. The list of tasks, what `scores` points to and the scratch memory are the
-// workspace's.
+// Runs body.operator()<isa>(task, scratch) for each task that for_each_task(visit) visits, with `scratch_bytes` for
+// each thread; before that, sets `scores`.
 template <class Task, class ForEachTask, class Body>
-void run_tasks(const Call& call, ScoreJob& scores, int64_t scratch, ForEachTask for_each_task, Body body) {
+void run_tasks(const Call& call, ScoreJob& scores, size_t scratch_bytes, ForEachTask for_each_task, Body body) {
   int64_t tasks = 0;
   for_each_task([&](const Task&) { ++tasks; });
-  const int64_t list = aligned_floats<Task>(tasks);
-  const int64_t shared = list + aligned_floats<float>(score_floats(call));
-  const int64_t each = aligned_floats<float>(scratch);
-  Workspace own;
-  Workspace& workspace = call.options.workspace != nullptr ? *call.options.workspace : own;
-  float* floats = workspace.floats(static_cast<size_t>(shared + threads() * each));
-  auto* first = reinterpret_cast<Task*>(floats);
+  CallArena arena(call.options.arena);
+  auto* const first = arena->take<Task>(tasks);
   int64_t at = 0;
   for_each_task([&](const Task& task) { std::construct_at(first + at++, task); });
-  scores = score_job_of(call, floats + list);
+  scores = score_job_of(call, *arena);
+  const WorkerArenas workers(*arena, threads(), scratch_bytes);
   dispatch([&]<Isa isa>() {
     parallel_for(tasks, [&](int64_t task, int worker) {
-      body.template operator()<isa>(first[task], floats + shared + worker * each);
+      Arena scratch = workers.of(worker);
+      body.template operator()<isa>(first[task], scratch);
     });
   });
 }
 
-int64_t scratch_of(const Problem& problem, int64_t top_k = 0) {
+size_t scratch_of(const Problem& problem, int64_t top_k = 0) {
   return dispatch([&]<Isa isa>() { return insight_scratch<isa>(problem.d_k, top_k); });
 }
 
@@ -148,12 +137,14 @@ void write_tiles(const Call& call, InsightJob& job, const TileRequest& request) 
   run_tasks<QueryBlock>(
       call, job.scores, scratch_of(call.problem),
       [&](auto visit) { for_each_block(call.sizes(), *job.mask, range, visit); },
-      [&]<Isa isa>(const QueryBlock& block, float* scratch) {
+      [&]<Isa isa>(const QueryBlock& block, Arena& scratch) {
         const View<float, 2> rows = request.out[block.b - range.b][block.head - range.head].slice(
             0, block.q_begin - range.q_begin, block.q_end - block.q_begin);
         insight_tile_kernel<isa>(job, block, {call.step, rows, request.k_begin}, scratch);
       });
 }
+
+static_assert(kInsightQueries <= kMostBlockQueries, "forward's scratch is that of its largest block");
 
 // Rows of `heads` by forward's own kernel, so they have its bits. out is [queries, Dv].
 void write_heads(const Call& call, const AttentionInputs& inputs, const RowRange& range, const View<float, 2>& out) {
@@ -165,16 +156,16 @@ void write_heads(const Call& call, const AttentionInputs& inputs, const RowRange
   // One item and one head, whatever their index; row q of forward's out is row q - q_begin of ours.
   job.out = {
       out.data() - range.q_begin * out.stride(0), {1, problem.sizes.t_q, 1, problem.d_v}, {0, out.stride(0), 0, 1}};
-  const int64_t scratch = dispatch([&]<Isa isa>() { return forward_scratch<isa>(problem.d_k, problem.d_v); });
+  const size_t scratch = dispatch([&]<Isa isa>() { return forward_scratch<isa>(problem.d_k, problem.d_v); });
   run_tasks<QueryBlock>(
       call, job.scores, scratch, [&](auto visit) { for_each_block(problem.sizes, *job.mask, range, visit); },
-      [&]<Isa isa>(const QueryBlock& block, float* memory) { forward_block<isa>(job, block, nullptr, memory); });
+      [&]<Isa isa>(const QueryBlock& block, Arena& memory) { forward_block<isa>(job, block, nullptr, memory); });
 }
 
 // Refuses a result that is a null view or whose last dimension is not contiguous.
 template <int N>
 void check_result(const char* function, const char* name, const View<float, N>& result) {
-  check(result.count() == 0 || result.data() != nullptr, function, name, " is a null view of shape ", result.shape());
+  check_view(function, name, result);
   check(result.size(N - 1) <= 1 || result.stride(N - 1) == 1, function, name, " has strides ", result.strides(),
         "; its last dimension must be contiguous (stride 1)");
 }
@@ -189,16 +180,15 @@ void check_range(const char* function, const char* name, int64_t begin, int64_t 
 int64_t check_row_insight(const char* function, const RowInsight& out, const MaskSizes& sizes) {
   int64_t count = -1;
   const auto check_one = [&]<class T, int N>(const char* name, const View<T, N>& view) {
-    if (view.data() == nullptr) {
-      check(view.count() == 0, function, name, " is a null view of shape ", view.shape());
-      return;
-    }
+    check_view(function, name, view);
+    if (view.data() == nullptr) return;
     if (count < 0) count = view.size(2);
     check(view.size(0) == sizes.batch && view.size(1) == sizes.heads && view.size(2) == count, function, name,
           " has shape ", view.shape(), ", expected [B, H, N", N == 4 ? ", K" : "", "] with B = ", sizes.batch,
           ", H = ", sizes.heads, " and N = ", count);
     if constexpr (N == 4) {
-      check(view.size(3) >= 1, function, name, " has shape ", view.shape(), ": K must be 1 or more");
+      check(view.size(3) >= 1 && view.size(3) <= kMostLength, function, name, " has shape ", view.shape(),
+            ": K must be 1 or more, at most 2^30");
     }
   };
   check_one("entropy", out.entropy);
@@ -212,15 +202,6 @@ int64_t check_row_insight(const char* function, const RowInsight& out, const Mas
 }
 
 }  // namespace
-
-std::string_view step_name(AttentionStep step) { return kStepNames[static_cast<size_t>(step)]; }
-
-AttentionStep step_named(std::string_view name) {
-  const auto found = std::ranges::find(kStepNames, name);
-  check(found != kStepNames.end(), "step_named", "no step is called '", name,
-        "'; there are scores, scaled, capped, biased, masked, weights, dropped and heads");
-  return static_cast<AttentionStep>(found - kStepNames.begin());
-}
 
 bool takes_step(const ScoreOptions& scores, AttentionStep step) {
   if (step == AttentionStep::capped) return scores.soft_cap.has_value();
@@ -263,6 +244,7 @@ void attention_weights(const AttentionInputs& inputs, const AttentionOptions& op
   const Call call = check_call(kName, inputs, options, rows, AttentionStep::weights);
   const MaskSizes& sizes = call.sizes();
   check_tensor(kName, "out", out, {sizes.batch, sizes.heads, sizes.t_q, sizes.t_k});
+  if (out.count() == 0) return;
   InsightJob job{inputs, rows, &options.mask, call.problem.score_factor};
   write_tiles(call, job, {RowRange::all(sizes), 0, out});
 }
@@ -276,13 +258,14 @@ void attention_row_insight(const AttentionInputs& inputs, const AttentionOptions
         "entropy with the sigmoid normaliser: its weights are no distribution; ask for largest and top keys alone");
   const int64_t count = check_row_insight(kName, out, sizes);
   check_range(kName, "queries", q_begin, count, sizes.t_q);
+  if (count == 0) return;
   const RowRange range{0, sizes.batch, 0, sizes.heads, q_begin, q_begin + count};
   const int64_t top_k = std::max(out.top_keys.size(3), out.top_weights.size(3));
   InsightJob job{inputs, rows, &options.mask, call.problem.score_factor};
   run_tasks<QueryBlock>(
       call, job.scores, scratch_of(call.problem, top_k),
       [&](auto visit) { for_each_block(sizes, options.mask, range, visit); },
-      [&]<Isa isa>(const QueryBlock& block, float* scratch) {
+      [&]<Isa isa>(const QueryBlock& block, Arena& scratch) {
         insight_rows_kernel<isa>(job, block, q_begin, out, scratch);
       });
 }
@@ -295,18 +278,19 @@ void attention_mass_received(const AttentionInputs& inputs, const AttentionOptio
   const Shape<3> expected{sizes.batch, sizes.heads, sizes.t_k};
   check(out.shape() == expected, kName, "out has shape ", out.shape(), ", expected [B, H, Tk] = ", expected);
   check_result(kName, "out", out);
+  if (out.count() == 0) return;
   InsightJob job{inputs, rows, &options.mask, call.problem.score_factor};
   const auto for_each_task = [&](auto visit) {
     for_each_segment(sizes, options.mask, RowRange::all(sizes), [&](const QueryBlock& segment) {
       const int64_t end = segment.segment.k_end;
       for (int64_t k = segment.segment.k_begin; k < end; k += kMassKeys) {
-        visit(KeyBlock{segment, k, std::min(k + kMassKeys, end)});
+        visit(MassBlock{segment, k, std::min(k + kMassKeys, end)});
       }
     });
   };
-  run_tasks<KeyBlock>(
+  run_tasks<MassBlock>(
       call, job.scores, scratch_of(call.problem), for_each_task,
-      [&]<Isa isa>(const KeyBlock& block, float* scratch) { insight_mass_kernel<isa>(job, block, out, scratch); });
+      [&]<Isa isa>(const MassBlock& block, Arena& scratch) { insight_mass_kernel<isa>(job, block, out, scratch); });
 }
 
 }  // namespace heed

@@ -2,36 +2,32 @@
 // q, k, v and the row states that attention_forward kept. So looking costs the fast kernel nothing, and no Tq × Tk
 // buffer exists unless it is what was asked for.
 //
-// Scores are the bits that forward used: q times scale · log2 e, rounded once; one chain of multiply-adds over d; then
-// the score options. A weight is 2^(score - reference) / sum, within 4 · 2^-23 of its size; where forward's was 0,
-// because 2^ underflowed or by the rule of score options (README.md), so is it. A weight by sigmoid has forward's bits.
-// Everything has the same bits for any number of threads.
+// Scores are the bits that forward used: q times scale · log256 e, rounded once; one chain of multiply-adds over d;
+// then the score options. A weight is 256^(score - reference) / sum, within 4 · 2^-23 of its size, and 0 where the
+// power is below 2^-126. A weight by sigmoid has forward's bits. Everything has the same bits for any number of
+// threads.
 //
 // Letters as in attention.h. Calls take the inputs and options of the forward call and the states that it filled, or
 // null views with sigmoid, which has none.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "heed/attention/attention.h"
+#include "heed/attention/step_table.h"
 
 namespace heed {
 
-// The steps of attention that can be looked at, in their order and by the names they have everywhere.
-enum class AttentionStep {
-  scores,   // q kᵀ: one chain over each 128 widths, of q as it is
-  scaled,   // scale · scores, as forward had it: its base 2 score times ln 2, and so are the next three
-  capped,   // cap · tanh(scaled / cap); taken with a soft cap
-  biased,   // + ALiBi, relative table and dense bias; taken with one of them
-  masked,   // -∞ where a key is hidden
-  weights,  // softmax of masked, or sigmoid; 0 where a key is hidden, also in a row that sees no key or sees NaN
-  dropped,  // weights times 0 or 1 / (1 - p); taken with dropout
-  heads,    // dropped · v: the bits of forward's out
-};
-
-std::string_view step_name(AttentionStep step);   // "scores"
-AttentionStep step_named(std::string_view name);  // an Error that lists the names for any other
+// The steps from `scores` to `heads` can be looked at (AttentionStep, heed/attention/step_table.h). As the kernels take
+// them:
+//     scores   q kᵀ: one chain over each 128 widths, of q as it is
+//     scaled   scale · scores, as forward had it: its base 256 score times ln 256, and so are the next three
+//     capped   taken with a soft cap
+//     biased   + ALiBi, relative table and dense bias; taken with one of them
+//     masked   -∞ where a key is hidden
+//     weights  softmax of masked, or sigmoid; 0 where a key is hidden, also in a row that sees no key or sees NaN
+//     dropped  weights times 0 or 1 / (1 - p); taken with dropout
+//     heads    dropped · v: the bits of forward's out
 
 // Is the step taken with these options? To ask for one that is not is an Error.
 bool takes_step(const ScoreOptions& scores, AttentionStep step);
@@ -56,12 +52,12 @@ void attention_weights(const AttentionInputs& inputs, const AttentionOptions& op
 // What the queries q_begin … q_begin + N - 1 of every item and head look at. Null views are not computed; the others
 // agree in N.
 struct RowInsight {
-  View<float, 3> entropy;      // [B, H, N]: -Σ weight · ln weight, in nats, a sink among the terms; 0 for a row with
-                               // no visible key; an Error with sigmoid, whose weights are no distribution
-  View<float, 3> largest;      // [B, H, N]: the largest masked score; -∞ for a row with no visible key
-  View<int64_t, 4> top_keys;   // [B, H, N, K]: the keys of the K largest scores, the largest first, of equal ones the
-                               // lower key first; -1 where fewer keys are visible
-  View<float, 4> top_weights;  // [B, H, N, K]: their weights; 0 where fewer keys are visible
+  View<float, 3> entropy{};      // [B, H, N]: -Σ weight · ln weight, in nats, a sink among the terms; 0 for a row
+                                 // with no visible key; an Error with sigmoid, whose weights are no distribution
+  View<float, 3> largest{};      // [B, H, N]: the largest masked score; -∞ for a row with no visible key
+  View<int64_t, 4> top_keys{};   // [B, H, N, K]: the keys of the K largest scores, the largest first, of equal ones the
+                                 // lower key first; -1 where fewer keys are visible
+  View<float, 4> top_weights{};  // [B, H, N, K]: their weights; 0 where fewer keys are visible
 };
 // A row that sees NaN in a score has NaN as entropy, largest and top weights, and -1 as top keys.
 void attention_row_insight(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,

@@ -15,7 +15,6 @@ namespace {
 
 constexpr int64_t kWidth = InsightPanel::kWidth;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kLn2 = 0.693147181F;
 
 // visit(panel) for each panel of the block's queries.
 template <class Visit>
@@ -28,7 +27,15 @@ HWY_INLINE void for_each_panel(InsightPanel& panel, const QueryBlock& block, Vis
 
 // ---- Tiles.
 
-// Turns the base 2 scores of the piece into values of the step, where they are.
+// A score as a natural logarithm. What is finite in base 256 stays finite.
+HWY_INLINE Vector natural(Vector score) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const Vector value = hn::Mul(score, hn::Set(kFloats, static_cast<float>(kLogOf256)));
+  const auto finite = hn::Lt(hn::Abs(score), hn::Set(kFloats, kInfinity));
+  return hn::IfThenElse(finite, clamp(value, -kMost, kMost), value);
+}
+
+// Turns the base 256 scores of the piece into values of the step, where they are.
 void convert_piece(const InsightPanel& panel, AttentionStep step) {
   for (int c = 0; c < panel.vectors(); ++c) {
     if (step == AttentionStep::weights) {
@@ -41,14 +48,14 @@ void convert_piece(const InsightPanel& panel, AttentionStep step) {
       });
     } else if (step != AttentionStep::scores) {
       panel.for_each_key(c, [&](int64_t, auto visible, float* at) HWY_ATTR {
-        const Vector natural = hn::Mul(hn::LoadU(kFloats, at), hn::Set(kFloats, kLn2));
-        hn::StoreU(hn::IfThenElse(visible, natural, hn::Set(kFloats, -kInfinity)), kFloats, at);
+        const Vector value = natural(hn::LoadU(kFloats, at));
+        hn::StoreU(hn::IfThenElse(visible, value, hn::Set(kFloats, -kInfinity)), kFloats, at);
       });
     }
   }
 }
 
-void tile_block(const InsightJob& job, const QueryBlock& block, const TileOutput& out, float* scratch) {
+void tile_block(const InsightJob& job, const QueryBlock& block, const TileOutput& out, Arena& scratch) {
   const bool weights = out.step == AttentionStep::weights || out.step == AttentionStep::dropped;
   const float hidden = weights ? 0.0F : -kInfinity;
   const View<float, 2>& to = out.rows;
@@ -99,21 +106,14 @@ struct TopKey {
 // What a panel's queries have seen so far.
 class RowSums {
  public:
-  static int64_t scratch_floats(int64_t top_k) { return kWidth * (6 + 2 * top_k) + 7 * kLanes; }
-
-  RowSums(int64_t top_k, float* scratch) : top_k_(top_k) {
-    const auto take = [&scratch](int64_t floats) {
-      float* part = scratch;
-      scratch += round_up<int64_t>(floats, kLanes);
-      return part;
-    };
-    largest_ = take(kWidth);
-    threshold_ = take(kWidth);
-    piece_entropy_ = take(kWidth);
-    terms_ = take(kWidth);
-    entropy_ = reinterpret_cast<double*>(take(2 * kWidth));
-    top_ = reinterpret_cast<TopKey*>(take(2 * kWidth * top_k));
-  }
+  RowSums(int64_t top_k, Arena& scratch)
+      : top_k_(top_k),
+        largest_(scratch.take<float>(kWidth)),
+        threshold_(scratch.take<float>(kWidth)),
+        piece_entropy_(scratch.take<float>(kWidth)),
+        terms_(scratch.take<float>(kWidth)),
+        entropy_(scratch.take<double>(kWidth)),
+        top_(scratch.take<TopKey>(kWidth * top_k)) {}
 
   void clear() {
     std::fill_n(largest_, kWidth, -kInfinity);
@@ -137,7 +137,7 @@ class RowSums {
   void add_sink(const InsightPanel& panel, Vector sink) {
     for (int c = 0; c < panel.vectors(); ++c) {
       const Weight weight = panel.weight(sink, c);
-      const Vector term = hn::Mul(weight.value, weight.log2);
+      const Vector term = hn::Mul(weight.value, weight.log256);
       const auto counts = hn::Ne(weight.value, hn::Zero(kFloats));
       const auto alone = hn::Eq(hn::LoadU(kFloats, largest_ + c * kLanes), hn::Set(kFloats, -kInfinity));
       const Vector none = hn::Sub(weight.value, weight.value);  // NaN for a sink of NaN
@@ -152,8 +152,8 @@ class RowSums {
 
   // A single term is that of weight 1: exactly 0, which its logarithm misses by an ulp of the score. NaN stays.
   double entropy(int64_t lane) const {
-    const double bits = entropy_[lane];
-    return bits < 0.0 || (terms_[lane] == 1.0F && bits == bits) ? 0.0 : bits;
+    const double value = entropy_[lane];
+    return value < 0.0 || (terms_[lane] == 1.0F && value == value) ? 0.0 : value;
   }
 
   // The lane's top keys, the first ones first.
@@ -176,14 +176,14 @@ class RowSums {
     hn::StoreU(largest, kFloats, largest_ + c * kLanes);
   }
 
-  // -Σ w log2 w: no term is below 0, so nothing cancels. Where w is 0, so is the term.
+  // -Σ w log256 w: no term is below 0, so nothing cancels. Where w is 0, so is the term.
   void add_entropy(const InsightPanel& panel, int c) {
     Vector sum = hn::Zero(kFloats);
     Vector terms = hn::LoadU(kFloats, terms_ + c * kLanes);
     panel.for_each_weight(c, [&](int64_t, auto visible, const Weight& weight, const float*) HWY_ATTR {
       const auto counts = hn::AndNot(hn::Eq(weight.value, hn::Zero(kFloats)), visible);
       terms = hn::Add(terms, hn::IfThenElseZero(counts, hn::Set(kFloats, 1.0F)));
-      sum = hn::Add(sum, hn::IfThenElseZero(counts, hn::Mul(weight.value, weight.log2)));
+      sum = hn::Add(sum, hn::IfThenElseZero(counts, hn::Mul(weight.value, weight.log256)));
     });
     hn::StoreU(terms, kFloats, terms_ + c * kLanes);
     subtract_from_entropy(sum, c);
@@ -222,11 +222,11 @@ class RowSums {
   }
 
   const int64_t top_k_;
-  float* largest_;        // [kWidth], in base 2
+  float* largest_;        // [kWidth], in base 256
   float* threshold_;      // [kWidth]: the least of the top scores once there are K
   float* piece_entropy_;  // [kWidth]
   float* terms_;          // [kWidth]: keys, and sinks, of weight other than 0
-  double* entropy_;       // [kWidth], in bits
+  double* entropy_;       // [kWidth], in base 256
   TopKey* top_;           // [kWidth][K]
   int64_t found_[kWidth];
 };
@@ -260,9 +260,10 @@ void write_top(const InsightPanel& panel, RowSums& sums, const RowInsight& out, 
 void write_rows(const InsightPanel& panel, RowSums& sums, const RowInsight& out, const RowPlace& place) {
   for (int64_t lane = 0; lane < panel.rows(); ++lane) {
     const int64_t row = place.row + lane;
-    if (out.largest.data() != nullptr) out.largest(place.b, place.head, row) = sums.largest(lane) * kLn2;
+    if (out.largest.data() != nullptr)
+      out.largest(place.b, place.head, row) = hn::GetLane(natural(hn::Set(kFloats, sums.largest(lane))));
     if (out.entropy.data() == nullptr) continue;
-    out.entropy(place.b, place.head, row) = static_cast<float>(sums.entropy(lane) * 0.69314718055994530942);
+    out.entropy(place.b, place.head, row) = static_cast<float>(sums.entropy(lane) * kLogOf256);
   }
   if (out.top_keys.data() != nullptr || out.top_weights.data() != nullptr) write_top(panel, sums, out, place);
 }
@@ -273,7 +274,7 @@ int64_t top_k_of(const RowInsight& out) {
 }
 
 void rows_block(const InsightJob& job, const QueryBlock& block, int64_t q_begin, const RowInsight& out,
-                float* scratch) {
+                Arena& scratch) {
   InsightPanel panel(job, block, scratch);
   RowSums sums(top_k_of(out), scratch);
   for_each_panel(panel, block, [&]() HWY_ATTR {
@@ -305,11 +306,14 @@ void add_weights(InsightPanel& panel, int64_t begin, int64_t end, float* sums) {
   }
 }
 
-void mass_block(const InsightJob& job, const KeyBlock& block, const View<float, 3>& out, float* scratch) {
+// [kMassKeys][kLanes]
+float* take_mass_sums(Arena& scratch) { return scratch.take<float>(kMassKeys * kLanes); }
+
+void mass_block(const InsightJob& job, const MassBlock& block, const View<float, 3>& out, Arena& scratch) {
   const int64_t begin = block.k_begin - block.queries.segment.k_begin;
   const int64_t keys = block.k_end - block.k_begin;
   InsightPanel panel(job, block.queries, scratch);
-  float* sums = scratch;  // [keys][kLanes]
+  float* const sums = take_mass_sums(scratch);
   double totals[kMassKeys] = {};
   std::fill_n(sums, keys * kLanes, 0.0F);
   const auto add_to_totals = [&]() HWY_ATTR {
@@ -341,25 +345,36 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 
 template <>
-int64_t insight_scratch<kTargetIsa>(int64_t d_k, int64_t top_k) {
+size_t insight_scratch<kTargetIsa>(int64_t d_k, int64_t top_k) {
   using namespace HWY_NAMESPACE;
-  return InsightPanel::scratch_floats(d_k) + std::max(RowSums::scratch_floats(top_k), kMassKeys * kLanes);
+  InsightJob job;
+  job.inputs.q = {nullptr, {1, 0, 1, d_k}};
+  const QueryBlock block;
+  Arena arena = Arena::dry_run();
+  const InsightPanel panel(job, block, arena);
+  {
+    const Arena::Scope scope(arena);
+    const RowSums sums(top_k, arena);
+  }
+  take_mass_sums(arena);
+  return arena.peak_bytes();
 }
 
 template <>
 void insight_tile_kernel<kTargetIsa>(const InsightJob& job, const QueryBlock& block, const TileOutput& out,
-                                     float* scratch) {
+                                     Arena& scratch) {
   HWY_NAMESPACE::tile_block(job, block, out, scratch);
 }
 
 template <>
 void insight_rows_kernel<kTargetIsa>(const InsightJob& job, const QueryBlock& block, int64_t q_begin,
-                                     const RowInsight& out, float* scratch) {
+                                     const RowInsight& out, Arena& scratch) {
   HWY_NAMESPACE::rows_block(job, block, q_begin, out, scratch);
 }
 
 template <>
-void insight_mass_kernel<kTargetIsa>(const InsightJob& job, const KeyBlock& block, View<float, 3> out, float* scratch) {
+void insight_mass_kernel<kTargetIsa>(const InsightJob& job, const MassBlock& block, View<float, 3> out,
+                                     Arena& scratch) {
   HWY_NAMESPACE::mass_block(job, block, out, scratch);
 }
 

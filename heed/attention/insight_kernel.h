@@ -15,7 +15,7 @@ struct InsightJob {
   AttentionInputs inputs;
   RowStates<const float> rows;  // null views where no weight is asked for
   const Mask* mask = nullptr;
-  float query_factor = 0.0F;  // q is multiplied by it: scale · log2 e, or 1 for `scores`
+  float query_factor = 0.0F;  // q is multiplied by it: scale · log256 e, or 1 for `scores`
   ScoreJob scores{};          // of the steps up to the one asked for
 };
 
@@ -27,26 +27,26 @@ struct TileOutput {
 };
 
 // Keys of one segment, and every query of it that may see them: one task of the mass that keys receive.
-struct KeyBlock {
+struct MassBlock {
   QueryBlock queries;  // all of the segment
   int64_t k_begin = 0;
   int64_t k_end = 0;  // at most kMassKeys further
 };
 inline constexpr int64_t kMassKeys = 2 * kPieceKeys;
 
-// Scratch floats that the kernels below need; top_k is 0 where no top keys are asked for.
+// Scratch bytes that the kernels below need; top_k is 0 where no top keys are asked for.
 template <Isa>
-int64_t insight_scratch(int64_t d_k, int64_t top_k);
+size_t insight_scratch(int64_t d_k, int64_t top_k);
 
 template <Isa>
-void insight_tile_kernel(const InsightJob& job, const QueryBlock& block, const TileOutput& out, float* scratch);
+void insight_tile_kernel(const InsightJob& job, const QueryBlock& block, const TileOutput& out, Arena& scratch);
 
 // Row i of `out` is query q_begin + i.
 template <Isa>
 void insight_rows_kernel(const InsightJob& job, const QueryBlock& block, int64_t q_begin, const RowInsight& out,
-                         float* scratch);
+                         Arena& scratch);
 
 template <Isa>
-void insight_mass_kernel(const InsightJob& job, const KeyBlock& block, View<float, 3> out, float* scratch);
+void insight_mass_kernel(const InsightJob& job, const MassBlock& block, View<float, 3> out, Arena& scratch);
 
 }  // namespace heed

@@ -14,29 +14,23 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
+static_assert(kMostTileVectors * kLanes <= kScoreMargin, "a panel ends within the lists of distances");
+
 // Queries are in lanes, as in forward, and a score has the same bits.
 class InsightPanel {
  public:
   static constexpr int kVectors = kMostTileVectors;
   static constexpr int64_t kWidth = int64_t{kVectors} * kLanes;  // queries, and the row length of the buffers
 
-  static int64_t scratch_floats(int64_t d_k) {
-    return (d_k + kPieceKeys + 2) * kWidth + RowWeights::kScratch + TileMask<kVectors>::kScratch + 8 * kLanes;
-  }
-
-  // Takes scratch_floats from `scratch` and moves it on.
-  InsightPanel(const InsightJob& job, const QueryBlock& block, float*& scratch)
-      : job_(job), block_(block), d_k_(job.inputs.q.size(3)) {
-    const auto take = [&scratch](int64_t floats) {
-      float* part = scratch;
-      scratch += round_up<int64_t>(floats, kLanes);
-      return part;
-    };
-    q_ = take(d_k_ * kWidth);
-    scores_ = take(kPieceKeys * kWidth);
-    dropout_ = reinterpret_cast<uint32_t*>(take(2 * kWidth));
-    weights_.set_scratch(take(RowWeights::kScratch));
-    mask_.set_scratch(take(TileMask<kVectors>::kScratch));
+  InsightPanel(const InsightJob& job, const QueryBlock& block, Arena& scratch)
+      : job_(job),
+        block_(block),
+        d_k_(job.inputs.q.size(3)),
+        q_(scratch.take<float>(d_k_ * kWidth)),
+        scores_(scratch.take<float>(kPieceKeys * kWidth)),
+        dropout_(scratch.take<uint32_t>(2 * kWidth)) {
+    weights_.take_scratch(scratch);
+    mask_.take_scratch(scratch);
   }
 
   // The queries from q on, as many as a panel has. Nothing is read yet.
@@ -73,7 +67,7 @@ class InsightPanel {
   }
 
   // visit(key, visible, at) for each key of the piece that vector c looks at, in order: which lanes see it, and where
-  // their kLanes scores, in base 2, are.
+  // their kLanes scores, in base 256, are.
   template <class Visit>
   HWY_INLINE void for_each_key(int c, Visit visit) const {
     // Padding lanes see nothing: what a hidden key holds must not come in by them.

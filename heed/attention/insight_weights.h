@@ -13,19 +13,18 @@ namespace heed::HWY_NAMESPACE {
 
 struct Weight {
   Vector value;
-  Vector log2;  // to less than an ulp of the score; not set with sigmoid
+  Vector log256;  // to less than an ulp of the score; not set with sigmoid
 };
 
 class RowWeights {
  public:
   static constexpr int64_t kWidth = int64_t{kMostTileVectors} * kLanes;  // queries of a panel
-  static constexpr int64_t kScratch = 4 * kWidth;
 
-  void set_scratch(float* scratch) {
-    reference_ = scratch;
-    sum_ = scratch + kWidth;
-    log_sum_ = scratch + 2 * kWidth;
-    log_sum_rest_ = scratch + 3 * kWidth;
+  void take_scratch(Arena& arena) {
+    reference_ = arena.take<float>(kWidth);
+    sum_ = arena.take<float>(kWidth);
+    log_sum_ = arena.take<float>(kWidth);
+    log_sum_rest_ = arena.take<float>(kWidth);
   }
 
   // The states of `count` queries of the block, from q on.
@@ -38,15 +37,15 @@ class RowWeights {
       if (sum == 0.0F) continue;
       reference_[i] = rows.reference(block.b, block.head, q + i);
       sum_[i] = sum;
-      const double log2_sum = std::log2(static_cast<double>(sum));
-      log_sum_[i] = static_cast<float>(log2_sum);
-      log_sum_rest_[i] = static_cast<float>(log2_sum - static_cast<double>(log_sum_[i]));
+      const double log_sum = std::log2(static_cast<double>(sum)) / static_cast<double>(kScoreBits);
+      log_sum_[i] = static_cast<float>(log_sum);
+      log_sum_rest_[i] = static_cast<float>(log_sum - static_cast<double>(log_sum_[i]));
     }
   }
 
-  // 2^(score - reference) / sum by forward's exp2, so that a row sums to 1; with options, by their rule. The rounding
-  // error of the difference, which would cost small weights of rows with a large reference more than 4 ulp, is put
-  // back. `options` is job.on_tiles.
+  // 256^(score - reference) / sum by forward's exp256, so that a row sums to 1. The rounding error of the difference,
+  // which would cost small weights of rows with a large reference more than 4 ulp, is put back. `options` is
+  // job.on_tiles.
   template <bool options>
   HWY_INLINE Weight weight(const ScoreJob& job, Vector score, int c) const {
     if (options && job.sigmoid) return {weight_of(job, score), hn::Zero(kFloats)};
@@ -55,17 +54,17 @@ class RowWeights {
     const Vector back = hn::Sub(difference, score);
     const Vector lost = hn::Sub(hn::Sub(score, hn::Sub(difference, back)), hn::Add(reference, back));
     const Vector error = hn::IfThenElseZero(hn::Eq(lost, lost), lost);  // NaN where a score is infinite
-    const Vector power = options ? weight_of(job, difference) : exp2(difference);
-    const Vector exact = hn::MulAdd(hn::Mul(error, hn::Set(kFloats, 0.693147181F)), power, power);
+    const Vector power = exp256(difference);
+    const Vector exact = hn::MulAdd(hn::Mul(error, hn::Set(kFloats, static_cast<float>(kLogOf256))), power, power);
     const Vector rest = hn::Sub(error, hn::LoadU(kFloats, log_sum_rest_ + c * kLanes));
-    const Vector log2 = hn::Add(hn::Sub(difference, hn::LoadU(kFloats, log_sum_ + c * kLanes)), rest);
-    return {hn::Div(exact, hn::LoadU(kFloats, sum_ + c * kLanes)), log2};
+    const Vector log256 = hn::Add(hn::Sub(difference, hn::LoadU(kFloats, log_sum_ + c * kLanes)), rest);
+    return {hn::Div(exact, hn::LoadU(kFloats, sum_ + c * kLanes)), log256};
   }
 
  private:
   float* reference_ = nullptr;     // [kWidth]
   float* sum_ = nullptr;           // [kWidth]; 1 where no key is visible, in padding, and without states
-  float* log_sum_ = nullptr;       // [kWidth]: log2 of the sum, in two parts
+  float* log_sum_ = nullptr;       // [kWidth]: log256 of the sum, in two parts
   float* log_sum_rest_ = nullptr;  // [kWidth]
 };
 

@@ -14,6 +14,7 @@ namespace heed {
 template <class Visit>
 void for_each_key_block(const Problem& problem, const Mask& mask, Visit visit) {
   const MaskSizes& sizes = problem.sizes;
+  if (sizes.t_k == 0) return;
   for (int64_t b = 0; b < sizes.batch; ++b) {
     const KeyRangeRule rule = mask.key_range_rule(sizes, b);
     for (int64_t kv_head = 0; kv_head < problem.kv_heads; ++kv_head) {

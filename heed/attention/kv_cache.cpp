@@ -7,6 +7,7 @@
 
 #include "heed/attention/kv_pages.h"
 #include "heed/core/error.h"
+#include "heed/core/extent.h"
 #include "heed/core/memory.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/dispatch.h"
@@ -14,34 +15,27 @@
 namespace heed {
 namespace {
 
-constexpr int64_t kMostCapacity = int64_t{1} << 30;
 constexpr int64_t kMostSequences = int64_t{1} << 20;
 
-// As wide as the tiles of decode (stream_tile.h), so that a tile reads one panel from end to end, which is how the
-// hardware looks ahead best. Any kernel reads either.
-int panel_bits(KvStorage storage) { return isa() == Isa::avx512 || storage == KvStorage::bf16 ? 6 : 5; }
-
 KvLayout layout_of(const char* function, const KvCacheOptions& options) {
-  check(options.capacity >= 1 && options.capacity <= kMostCapacity, function, "capacity is ", options.capacity,
+  check(options.capacity >= 1 && options.capacity <= kMostLength, function, "capacity is ", options.capacity,
         " keys; give 1 to 2^30");
   check(options.sequences >= 1 && options.sequences <= kMostSequences, function, "sequences is ", options.sequences,
         "; give 1 to 2^20");
   check(options.kv_heads >= 1 && options.d_k >= 1 && options.d_v >= 1, function,
         "kv_heads, d_k and d_v must be at least 1, got ", options.kv_heads, ", ", options.d_k, " and ", options.d_v);
+  check(options.d_k <= kMostWidth && options.d_v <= kMostWidth, function, "d_k and d_v are ", options.d_k, " and ",
+        options.d_v, "; give at most 2^30");
   KvLayout layout;
   layout.storage = options.storage;
   layout.kv_heads = options.kv_heads;
   layout.d_k = options.d_k;
   layout.d_v = options.d_v;
   layout.v_step = round_up(options.d_v, kKvUnit);
-  layout.panel_bits = panel_bits(options.storage);
+  layout.panel_bits = kv_panel_bits(isa(), options.storage);
   layout.pages = divide_up(options.capacity, kPageKeys);
-  constexpr double kMost = 0x1p62;
-  const double bytes = static_cast<double>(layout.pages) * static_cast<double>(layout.kv_heads) *
-                       static_cast<double>(kPageKeys * 4) *
-                       (static_cast<double>(layout.d_k) + static_cast<double>(layout.v_step));
-  check(bytes < kMost, function, "a cache of ", options.capacity, " keys, ", options.kv_heads, " heads of ",
-        options.d_k, " and ", options.d_v, " does not fit any memory");
+  check_sizes(function, "the cache [keys, Hkv, Dk + Dv]",
+              Shape<3>{layout.pages * kPageKeys, layout.kv_heads, layout.d_k + layout.v_step});
   return layout;
 }
 
@@ -61,12 +55,13 @@ void copy_page(const KvLayout& layout, int64_t from, int64_t to, int64_t keys) {
 
 }  // namespace
 
-KvCache::KvCache(const KvCacheOptions& options) : layout_(layout_of("KvCache", options)), counted_(bytes(options)) {
+KvCache::KvCache(const KvCacheOptions& options) : layout_(layout_of("KvCache", options)) {
   const auto pages = static_cast<size_t>(layout_.pages);
   check(reinterpret_cast<uintptr_t>(options.memory) % kAlignment == 0, "KvCache", "memory must lie on a boundary of ",
         kAlignment, " bytes");
   sequences_.resize(static_cast<size_t>(options.sequences));
   users_.assign(pages, 0);
+  leaving_.resize(pages);
   free_.resize(pages);
   for (size_t i = 0; i < pages; ++i) free_[i] = static_cast<int32_t>(pages - 1 - i);
   layout_.data = options.memory;
@@ -100,12 +95,13 @@ int64_t KvCache::length(int64_t sequence) const { return at("KvCache::length", s
 std::span<const int32_t> KvCache::pages(int64_t sequence) const { return at("KvCache::pages", sequence).pages; }
 
 int64_t KvCache::new_sequence(const char* function, const Sequence& like) {
-  const auto found = std::ranges::find(sequences_, false, &Sequence::alive);
+  const auto found = std::ranges::find(sequences_.begin() + first_free_, sequences_.end(), false, &Sequence::alive);
   check(found != sequences_.end(), function, "all ", sequences_.size(),
         " sequences of the cache are in use; remove one, or give KvCacheOptions more sequences");
   found->pages = like.pages;
   found->length = like.length;
   found->alive = true;
+  first_free_ = found - sequences_.begin() + 1;
   for (const int32_t page : found->pages) ++users_[static_cast<size_t>(page)];
   return found - sequences_.begin();
 }
@@ -124,6 +120,7 @@ void KvCache::remove(int64_t sequence) {
   release_pages(ended, 0);
   ended.length = 0;
   ended.alive = false;
+  first_free_ = std::min(first_free_, sequence);
 }
 
 void KvCache::truncate(int64_t sequence, int64_t length) {
@@ -138,11 +135,9 @@ void KvCache::reorder(std::span<const int64_t> sequences, std::span<const int64_
   constexpr const char* kName = "KvCache::reorder";
   check(sequences.size() == parents.size(), kName, "got ", sequences.size(), " sequences and ", parents.size(),
         " parents; give one parent a sequence");
+  ++call_;
   for (size_t i = 0; i < sequences.size(); ++i) {
-    at(kName, sequences[i]);
-    const auto earlier = sequences.first(i);
-    check(std::ranges::find(earlier, sequences[i]) == earlier.end(), kName, "sequence ", sequences[i],
-          " is given twice");
+    check(mark_first_in_call(at(kName, sequences[i])), kName, "sequence ", sequences[i], " is given twice");
     check(parents[i] >= 0 && parents[i] < static_cast<int64_t>(sequences.size()), kName, "parent ", parents[i],
           " is no index into the ", sequences.size(), " sequences");
   }
@@ -179,9 +174,10 @@ void KvCache::check_chunk(const KvChunk& chunk) const {
   const int64_t keys = chunk.k.size(0);
   const auto check_rows = [&](const char* name, const View<const float, 3>& rows, int64_t width) {
     const Shape<3> expected{keys, layout_.kv_heads, width};
+    check_given(kName, name, rows);
     check(rows.shape() == expected && keys >= 0, kName, name, " has shape ", rows.shape(),
           ", expected [T, Hkv, D] = ", expected);
-    check(rows.count() == 0 || rows.data() != nullptr, kName, name, " is a null view of shape ", rows.shape());
+    check_view(kName, name, rows);
     check(width == 1 || rows.stride(2) == 1, kName, name, " has strides ", rows.strides(),
           "; its last dimension must be contiguous (stride 1): copy it first");
   };
@@ -192,24 +188,28 @@ void KvCache::check_chunk(const KvChunk& chunk) const {
         chunk.position < sequence.length ? ": truncate it first" : "");
 }
 
-void KvCache::check_room(std::span<const KvChunk> chunks) const {
+bool KvCache::mark_first_in_call(Sequence& sequence) { return std::exchange(sequence.call, call_) != call_; }
+
+// How many earlier chunks of the call leave the page that this sequence continues, and from now on this one too.
+int32_t KvCache::leave_last(const Sequence& sequence) {
+  if (sequence.length % kPageKeys == 0) return 0;
+  Leaving& leaving = leaving_[static_cast<size_t>(sequence.pages.back())];
+  if (std::exchange(leaving.call, call_) != call_) leaving.count = 0;
+  return leaving.count++;
+}
+
+void KvCache::check_room(std::span<const KvChunk> chunks) {
   constexpr const char* kName = "KvCache::append";
+  ++call_;
   int64_t needed = 0;
   for (size_t i = 0; i < chunks.size(); ++i) {
-    const Sequence& sequence = at(kName, chunks[i].sequence);
-    int32_t leaving = 0;  // earlier chunks that leave the page that this one continues
-    for (const KvChunk& earlier : chunks.first(i)) {
-      check(earlier.sequence != chunks[i].sequence, kName, "sequence ", chunks[i].sequence,
-            " is given twice in one call");
-      const Sequence& other = at(kName, earlier.sequence);
-      const bool same_page = !sequence.pages.empty() && !other.pages.empty() &&
-                             sequence.pages.back() == other.pages.back() && other.length % kPageKeys != 0;
-      leaving += same_page && earlier.k.size(0) > 0 ? 1 : 0;
-    }
+    Sequence& sequence = at(kName, chunks[i].sequence);
+    check(mark_first_in_call(sequence), kName, "sequence ", chunks[i].sequence, " is given twice in one call");
     const int64_t keys = chunks[i].k.size(0);
     if (keys == 0) continue;
     const auto held = static_cast<int64_t>(sequence.pages.size());
     check(keys <= std::numeric_limits<int32_t>::max(), kName, "a chunk of ", keys, " keys");
+    const int32_t leaving = leave_last(sequence);
     needed += divide_up(sequence.length + keys, kPageKeys) - held + (shares_last(sequence, leaving) ? 1 : 0);
     check(needed <= free_pages(), kName, "the cache is full: ", keys, " keys do not fit sequence ", chunks[i].sequence,
           i > 0 ? " after the chunks before it; " : "; ", free_keys(chunks[i].sequence), " keys fit (", free_pages(),

@@ -9,7 +9,6 @@
 // A refused call (Error) leaves the cache as it was. Calls that change the cache must not overlap with any other.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -83,9 +82,9 @@ struct KvLayout {
 // New keys and values of one sequence.
 struct KvChunk {
   int64_t sequence = 0;
-  int64_t position = 0;    // of its first key; must be the sequence's length: a chunk continues the sequence
-  View<const float, 3> k;  // [T, Hkv, Dk]
-  View<const float, 3> v;  // [T, Hkv, Dv]
+  int64_t position = 0;      // of its first key; must be the sequence's length: a chunk continues the sequence
+  View<const float, 3> k{};  // [T, Hkv, Dk]
+  View<const float, 3> v{};  // [T, Hkv, Dv]
 };
 
 class KvCache {
@@ -94,9 +93,6 @@ class KvCache {
 
   // Memory that a cache with these options needs.
   static int64_t bytes(const KvCacheOptions& options);
-  // Memory of all caches that there are. A step of a model reads all of them, so it tells decode whether to expect keys
-  // and values in the CPU's last-level cache. Results do not depend on it.
-  static int64_t bytes_of_all() { return CountedBytes::all; }
 
   // A new, empty sequence.
   int64_t add();
@@ -127,27 +123,22 @@ class KvCache {
     bool alive = false;
     int64_t length = 0;
     std::vector<int32_t> pages;
+    uint64_t call = 0;  // the last one that was given this sequence
   };
 
-  // Counts the bytes of a cache among those of all.
-  struct CountedBytes {
-    explicit CountedBytes(int64_t counted) : bytes(counted) { all += bytes; }
-    CountedBytes(CountedBytes&& from) noexcept : bytes(std::exchange(from.bytes, 0)) {}
-    CountedBytes& operator=(CountedBytes&& from) noexcept {
-      std::swap(bytes, from.bytes);
-      return *this;
-    }
-    ~CountedBytes() { all -= bytes; }
-
-    static inline std::atomic<int64_t> all{0};
-    int64_t bytes;
+  // How many chunks of a call leave a page that they shared.
+  struct Leaving {
+    uint64_t call = 0;
+    int32_t count = 0;
   };
 
   const Sequence& at(const char* function, int64_t sequence) const;
   Sequence& at(const char* function, int64_t sequence);
   int64_t new_sequence(const char* function, const Sequence& like);
   void check_chunk(const KvChunk& chunk) const;
-  void check_room(std::span<const KvChunk> chunks) const;
+  void check_room(std::span<const KvChunk> chunks);
+  bool mark_first_in_call(Sequence& sequence);
+  int32_t leave_last(const Sequence& sequence);
   bool shares_last(const Sequence& sequence, int32_t leaving) const;
   void make_room(Sequence& sequence, int64_t keys);
   void store(const KvChunk& chunk);
@@ -155,11 +146,13 @@ class KvCache {
   void release_pages(Sequence& sequence, size_t kept);
 
   KvLayout layout_;
-  CountedBytes counted_;
   LargeMemory memory_;
   std::vector<Sequence> sequences_;
-  std::vector<int32_t> users_;  // of each page: how many sequences hold it
-  std::vector<int32_t> free_;   // pages that nobody holds, the next one last
+  int64_t first_free_ = 0;        // no sequence before this one is free
+  std::vector<int32_t> users_;    // of each page: how many sequences hold it
+  std::vector<int32_t> free_;     // pages that nobody holds, the next one last
+  uint64_t call_ = 0;             // of append and reorder; what is marked with an earlier one is not marked
+  std::vector<Leaving> leaving_;  // of each page
 };
 
 }  // namespace heed

@@ -8,6 +8,12 @@
 
 namespace heed {
 
+// The bits of a panel: as wide as the tiles of decode (stream_tile.h), so that a tile reads one panel from end to end,
+// which is how the hardware looks ahead best. Any kernel reads either.
+constexpr int kv_panel_bits(Isa isa, KvStorage storage) {
+  return isa == Isa::avx512 || storage == KvStorage::bf16 ? 6 : 5;
+}
+
 // Rows of one head for consecutive keys of one page.
 struct KvRows {
   const float* k = nullptr;

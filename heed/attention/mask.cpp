@@ -1,6 +1,7 @@
 #include "heed/attention/mask.h"
 
 #include "heed/core/error.h"
+#include "heed/core/extent.h"
 
 namespace heed {
 namespace {
@@ -30,6 +31,13 @@ View<const bool, 4> with_leading_ones(View<const bool, N> values) {
 }
 
 }  // namespace
+
+void check_lengths(const char* function, const MaskSizes& sizes) {
+  check(sizes.t_q <= kMostLength && sizes.t_k <= kMostLength, function, "lengths above 2^30: Tq = ", sizes.t_q,
+        ", Tk = ", sizes.t_k);
+  check_sizes(function, "[B, H, Tq]", Shape<3>{sizes.batch, sizes.heads, sizes.t_q});
+  check_sizes(function, "[B, H, Tk]", Shape<3>{sizes.batch, sizes.heads, sizes.t_k});
+}
 
 QueryPositions QueryPositions::top_left() {
   QueryPositions positions;
@@ -139,6 +147,7 @@ Mask operator&(Mask a, const Mask& b) {
 }
 
 void Mask::check_fits(const char* function, const MaskSizes& sizes) const {
+  check_lengths(function, sizes);
   for (const Band& band : bands_) band.positions.check_fits(function, band.name.c_str(), sizes);
   for (const std::vector<int64_t>& list : lengths_) {
     check(static_cast<int64_t>(list.size()) == sizes.batch, function, "mask has ", list.size(),
@@ -165,7 +174,7 @@ void Mask::check_fits(const char* function, const MaskSizes& sizes) const {
     check(fits, function, "dense mask of shape ", shape,
           " does not fit [B or 1, H or 1, Tq, Tk] with B = ", sizes.batch, ", H = ", sizes.heads, ", Tq = ", sizes.t_q,
           ", Tk = ", sizes.t_k);
-    check(part.values.count() == 0 || part.values.data() != nullptr, function, "dense mask is a null view");
+    check_view(function, "dense mask", part.values);
   }
 }
 
@@ -232,7 +241,9 @@ bool Mask::visible(const MaskSizes& sizes, int64_t b, int64_t h, int64_t q, int6
 }
 
 int64_t Mask::visible_pairs(const MaskSizes& sizes) const {
+  check_lengths("Mask::visible_pairs", sizes);
   int64_t pairs = 0;
+  if (sizes.heads == 0 || sizes.t_q == 0 || sizes.t_k == 0) return pairs;
   for (int64_t b = 0; b < sizes.batch; ++b) {
     const KeyRangeRule rule = key_range_rule(sizes, b);
     for (int64_t n = 0; n < segment_count(b); ++n) {
@@ -242,7 +253,10 @@ int64_t Mask::visible_pairs(const MaskSizes& sizes) const {
         const int64_t begin = std::max(range.begin, at.k_begin);
         const int64_t end = std::min(range.end, at.k_end);
         if (dense_.empty()) {
-          pairs += sizes.heads * std::max<int64_t>(end - begin, 0);
+          // 2^48 rows of 2^30 keys are more than int64_t counts.
+          const bool counted = !__builtin_add_overflow(pairs, sizes.heads * std::max<int64_t>(end - begin, 0), &pairs);
+          check(counted, "Mask::visible_pairs", "more than 2^63 pairs of ", sizes.t_q, " queries and ", sizes.t_k,
+                " keys are visible, in a batch of ", sizes.batch, " with ", sizes.heads, " heads");
           continue;
         }
         for (int64_t h = 0; h < sizes.heads; ++h) {

@@ -23,6 +23,9 @@ struct MaskSizes {
   int64_t t_k = 0;
 };
 
+// Refuses lengths that the kernels cannot count, and more rows or keys, over all heads, than there is memory for.
+void check_lengths(const char* function, const MaskSizes& sizes);
+
 // Where the queries stand among the keys: query i has position offset + i, key j has position j.
 class QueryPositions {
  public:
@@ -113,7 +116,7 @@ class Mask {
   // Visible where both say so. Both may not have documents.
   friend Mask operator&(Mask a, const Mask& b);
 
-  // Throws an Error that names `function` unless the mask fits the sizes.
+  // Throws an Error that names `function` unless the sizes can be computed with and the mask fits them.
   void check_fits(const char* function, const MaskSizes& sizes) const;
 
   // May query q of head h of item b see key k? The definition that everything else agrees with.

@@ -8,6 +8,7 @@
 #include "heed/attention/projection.h"
 #include "heed/attention/trace_steps.h"
 #include "heed/core/error.h"
+#include "heed/core/overlap.h"
 #include "heed/simd/isa.h"
 
 namespace heed {
@@ -41,18 +42,32 @@ void check_rows_of(const char* function, const char* name, View<const float, 3> 
 }
 
 void check_input(const char* function, const char* name, View<const float, 3> input, int64_t width) {
-  check(input.count() == 0 || input.data() != nullptr, function, name, " is a null view of shape ", input.shape());
+  check_given(function, name, input);
+  check_view(function, name, input);
   check(input.size(2) == width, function, name, " has shape ", input.shape(), ", but its weight takes width ", width);
   check_rows_of(function, name, input);
 }
 
 void check_result(const char* function, const char* name, View<const float, 3> view, const Shape<3>& expected) {
+  check_given(function, name, view);
   check(view.shape() == expected, function, name, " has shape ", view.shape(), ", expected ", expected);
-  check(view.count() == 0 || view.data() != nullptr, function, name, " is a null view of shape ", view.shape());
+  check_view(function, name, view);
   check_rows_of(function, name, view);
 }
 
-void check_linear(const char* function, const char* bias_name, const Linear& linear) {
+// Plain parameters, before anything is computed of their sizes.
+void check_parameters(const char* function, const MultiHeadParameters<const float>& p) {
+  check_extent(function, "W_Q", p.q);
+  check_extent(function, "W_K", p.k);
+  check_extent(function, "W_V", p.v);
+  check_extent(function, "W_O", p.out);
+  check_extent(function, "q_bias", p.q_bias);
+  check_extent(function, "k_bias", p.k_bias);
+  check_extent(function, "v_bias", p.v_bias);
+  check_extent(function, "out_bias", p.out_bias);
+}
+
+void check_linear(const char* function, const char* bias_name, const LinearParameters& linear) {
   check(linear.bias.data() == nullptr || linear.bias.size(0) == linear.outputs(), function, bias_name, " has ",
         linear.bias.size(0), " values for ", linear.outputs(), " outputs");
   if (linear.packed == nullptr || !linear.given()) return;
@@ -61,9 +76,10 @@ void check_linear(const char* function, const char* bias_name, const Linear& lin
 }
 
 // The sizes of the heads, from the weights.
-Sizes check_weights(const char* function, const Linears& p, const MultiHeadOptions& options) {
+Sizes check_weights(const char* function, const Projections& p, const MultiHeadOptions& options) {
   const int64_t heads = options.heads;
   const int64_t kv_heads = options.kv_heads == 0 ? heads : options.kv_heads;
+  check(heads != 0, function, "options.heads is 0; give the number of query heads, which the weights do not tell");
   check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0, function, "the ", heads,
         " heads must be a multiple of the ", kv_heads, " key/value heads");
   check(p.q.given() && p.k.given() && p.v.given(), function, "the weights of q, k and v must be given");
@@ -75,6 +91,7 @@ Sizes check_weights(const char* function, const Linears& p, const MultiHeadOptio
   check(p.v.outputs() > 0 && p.v.outputs() % kv_heads == 0, function, "W_V has shape ", p.v.shape(), ", but there are ",
         kv_heads, " key/value heads: its rows must be Hkv·Dv");
   const int64_t d_v = p.v.outputs() / kv_heads;
+  check_sizes(function, "the width of the heads [H, Dv]", Shape<2>{heads, d_v});
   check(!p.out.given() || p.out.inputs() == heads * d_v, function, "W_O has shape ", p.out.shape(), ", expected ",
         heads * d_v, " columns (H·Dv)");
   check(p.out.given() || p.out.bias.data() == nullptr, function, "out_bias without W_O");
@@ -85,7 +102,8 @@ Sizes check_weights(const char* function, const Linears& p, const MultiHeadOptio
   return {0, 0, 0, heads, kv_heads, d_k, d_v, p.out.given() ? p.out.outputs() : heads * d_v};
 }
 
-Sizes check_layer(const char* function, const MultiHeadInputs& in, const Linears& p, const MultiHeadOptions& options) {
+Sizes check_layer(const char* function, const MultiHeadInputs& in, const Projections& p,
+                  const MultiHeadOptions& options) {
   Sizes s = check_weights(function, p, options);
   check_input(function, "query", in.query, p.q.inputs());
   check_input(function, "key", in.key, p.k.inputs());
@@ -106,12 +124,7 @@ Sizes check_layer(const char* function, const MultiHeadInputs& in, const Linears
   return s;
 }
 
-template <int N>
-bool same_view(View<const float, N> a, View<const float, N> b) {
-  return a.data() == b.data() && a.shape() == b.shape() && a.strides() == b.strides();
-}
-
-bool one_input(const MultiHeadInputs& in) { return same_view<3>(in.query, in.key) && same_view<3>(in.query, in.value); }
+bool one_input(const MultiHeadInputs& in) { return same_view(in.query, in.key) && same_view(in.query, in.value); }
 
 bool has_shape(const Tensor& tensor, const Shape<3>& shape) {
   return std::equal(shape.begin(), shape.end(), tensor.shape().begin(), tensor.shape().end());
@@ -122,22 +135,26 @@ View<float, 3> shaped(Tensor& tensor, const Shape<3>& shape) {
   return tensor.view<3>();
 }
 
-// The three projections, or their gradients; the memory is `parts`.
-struct Projections {
+View<float, 3> taken(Arena& arena, const Shape<3>& shape) { return {arena.take<float>(element_count(shape)), shape}; }
+
+// The three projections, or their gradients.
+struct Projected {
   View<float, 3> all;       // [B, T, (H + Hkv)·Dk + Hkv·Dv] when fused
   View<float, 3> rows[3];   // [B, T, H·D]
   View<float, 4> heads[3];  // [B, T, H, D]
 };
-Projections projections(Tensor (&parts)[3], bool fused, const Sizes& s) {
+// memory(i, shape): part i, or all of them as part 0 when fused.
+template <class Memory>
+Projected projected(bool fused, const Sizes& s, Memory memory) {
   const Shape<4> shapes[3] = {s.q(), s.k(), s.v()};
-  Projections result;
+  Projected result;
   const int64_t width = s.heads * s.d_k + s.kv_heads * (s.d_k + s.d_v);
-  if (fused) result.all = shaped(parts[0], {s.batch, s.t_q, width});
+  if (fused) result.all = memory(0, {s.batch, s.t_q, width});
   int64_t offset = 0;
   for (int i = 0; i < 3; ++i) {
     const auto [batch, length, heads, head_width] = shapes[i];
     result.rows[i] =
-        fused ? result.all.slice(2, offset, heads * head_width) : shaped(parts[i], {batch, length, heads * head_width});
+        fused ? result.all.slice(2, offset, heads * head_width) : memory(i, {batch, length, heads * head_width});
     result.heads[i] = heads_of(result.rows[i], heads, head_width);
     offset += heads * head_width;
   }
@@ -146,7 +163,7 @@ Projections projections(Tensor (&parts)[3], bool fused, const Sizes& s) {
 
 // Turns q and k, or their gradients back, in place.
 template <class Rotate>
-void turn(const LayerRotary& rotary, const Projections& made, Rotate rotate) {
+void turn(const LayerRotary& rotary, const Projected& made, Rotate rotate) {
   if (rotary.table == nullptr) return;
   rotate(made.heads[0], *rotary.table, rotary.query, made.heads[0]);
   rotate(made.heads[1], *rotary.table, rotary.key, made.heads[1]);
@@ -157,14 +174,15 @@ void check_gradient(const char* function, const char* name, View<float, N> gradi
                     const std::type_identity_t<Shape<N>>& expected) {
   check(gradient.data() == nullptr || gradient.shape() == expected, function, "gradient of ", name, " has shape ",
         gradient.shape(), ", expected ", expected);
+  check_extent(function, name, gradient);
   if constexpr (N == 3) check_rows_of(function, name, gradient);
 }
 
 void check_gradients(const char* function, const MultiHeadInputs& in, const MultiHeadParameters<const float>& p,
                      const MultiHeadGradients& g) {
-  check_gradient(function, "query", g.query, in.query.shape());
-  check_gradient(function, "key", g.key, in.key.shape());
-  check_gradient(function, "value", g.value, in.value.shape());
+  check_gradient(function, "query", g.query.view, in.query.shape());
+  check_gradient(function, "key", g.key.view, in.key.shape());
+  check_gradient(function, "value", g.value.view, in.value.shape());
   check_gradient(function, "W_Q", g.parameters.q, p.q.shape());
   check_gradient(function, "W_K", g.parameters.k, p.k.shape());
   check_gradient(function, "W_V", g.parameters.v, p.v.shape());
@@ -173,11 +191,21 @@ void check_gradients(const char* function, const MultiHeadInputs& in, const Mult
   check_gradient(function, "k_bias", g.parameters.k_bias, Shape<1>{p.k.size(0)});
   check_gradient(function, "v_bias", g.parameters.v_bias, Shape<1>{p.v.size(0)});
   check_gradient(function, "out_bias", g.parameters.out_bias, Shape<1>{p.out.size(0)});
+  const auto check_gradient_apart = [&](const char* name, const InputGradient<3>& gradient) {
+    if (gradient.view.data() == nullptr) return;
+    check_apart(function, name, gradient.view, "query", in.query);
+    check_apart(function, name, gradient.view, "key", in.key);
+    check_apart(function, name, gradient.view, "value", in.value);
+  };
+  check_gradient_apart("the gradient of query", g.query);
+  check_gradient_apart("the gradient of key", g.key);
+  check_gradient_apart("the gradient of value", g.value);
 }
 
 // An empty tensor for a null view.
 Tensor tensor_of(View<const float, 1> values) {
   if (values.data() == nullptr) return {};
+  check_extent("PackedMultiHead", "a bias", values);
   Tensor result({values.size(0)});
   for (int64_t i = 0; i < values.size(0); ++i) result.view<1>()(i) = values(i);
   return result;
@@ -201,33 +229,40 @@ RowStates<const float> row_states(const MultiHeadOptions& options, const MultiHe
 void record_layer(const MultiHeadInputs& in, const MultiHeadOptions& options, const MultiHeadState& state,
                   View<const float, 3> y) {
   Trace& trace = *options.trace;
-  trace.record("x", {"B", "Tq", "C"}, in.query);
-  if (!state.fused) trace.record("context", {"B", "Tk", "C'"}, in.key);
+  record_step(trace, AttentionStep::x, in.query);
+  if (!state.fused) record_step(trace, AttentionStep::context, in.key);
   const View<const float, 3> concat = state.concat.view<3>();
   const AttentionInputs& attention = state.attention;
   record_attention(attention, options.attention, row_states(options, state),
                    heads_of(concat, attention.q.size(2), attention.v.size(3)), trace);
-  trace.record("concat", {"B", "Tq", "H·Dv"}, concat);
-  if (y.data() != nullptr) trace.record("out", {"B", "Tq", "C_out"}, y);
+  record_step(trace, AttentionStep::concat, concat);
+  if (y.data() != nullptr) record_step(trace, AttentionStep::out, y);
 }
 
-void forward(const MultiHeadInputs& in, const Linears& p, const MultiHeadOptions& options, MultiHeadState& state,
+void forward(const MultiHeadInputs& in, const Projections& p, const MultiHeadOptions& options, MultiHeadState& state,
              View<float, 3> y) {
   constexpr const char* kName = "multihead_forward";
   const Sizes s = check_layer(kName, in, p, options);
   check_result(kName, "y", y, s.y());
-  Workspace* const workspace = options.attention.workspace;
+  check_apart(kName, "y", y, "query", in.query);
+  check_apart(kName, "y", y, "key", in.key);
+  check_apart(kName, "y", y, "value", in.value);
+  const auto project = [&](View<const float, 3> from, const LinearParameters& map, View<float, 3> to) {
+    linear_forward(tokens(from), map, tokens(to), {.arena = options.attention.arena});
+  };
 
   state.fused = one_input(in);
   state.rounded = p.rounded();
-  const Projections made = projections(state.projections, state.fused, s);
+  state.attention = {};  // what it points to may go
+  const Projected made =
+      projected(state.fused, s, [&](int i, const Shape<3>& shape) { return shaped(state.projections[i], shape); });
   state.attention = {made.heads[0], made.heads[1], made.heads[2]};
   if (state.fused && p.qkv.given()) {
-    project(in.query, p.qkv, made.all, workspace);
+    project(in.query, p.qkv, made.all);
   } else {
-    project(in.query, p.q, made.rows[0], workspace);
-    project(in.key, p.k, made.rows[1], workspace);
-    project(in.value, p.v, made.rows[2], workspace);
+    project(in.query, p.q, made.rows[0]);
+    project(in.key, p.k, made.rows[1]);
+    project(in.value, p.v, made.rows[2]);
   }
   turn(options.rotary, made, rotary_forward);
   const View<float, 3> concat = shaped(state.concat, s.concat());
@@ -236,12 +271,19 @@ void forward(const MultiHeadInputs& in, const Linears& p, const MultiHeadOptions
   attention_forward(state.attention, options.attention, heads_of(concat, s.heads, s.d_v),
                     sigmoid ? RowStates<float>{} : rows);
   if (p.out.given()) {
-    project(concat, p.out, y, workspace);
+    project(concat, p.out, y);
   } else {
     copy_rows(concat, y);
   }
   if (options.trace != nullptr) record_layer(in, options, state, p.out.given() ? y : View<const float, 3>());
 }
+
+// Where the gradients of a projection go; null views are not computed.
+struct ProjectionGradients {
+  InputGradient<3> input;
+  View<float, 2> weight;
+  View<float, 1> bias;
+};
 
 // Is it what forward left for these sizes?
 bool fits(const MultiHeadState& state, const Sizes& s) {
@@ -264,19 +306,21 @@ PackedMultiHead::PackedMultiHead(const MultiHeadParameters<const float>& p, Weig
 
 void multihead_forward(const MultiHeadInputs& in, const MultiHeadParameters<const float>& p,
                        const MultiHeadOptions& options, MultiHeadState& state, View<float, 3> y) {
-  forward(in, linears_of(p), options, state, y);
+  check_parameters("multihead_forward", p);
+  forward(in, projections_of(p), options, state, y);
 }
 
 void multihead_forward(const MultiHeadInputs& in, const PackedMultiHead& p, const MultiHeadOptions& options,
                        MultiHeadState& state, View<float, 3> y) {
-  forward(in, linears_of(p), options, state, y);
+  forward(in, projections_of(p), options, state, y);
 }
 
 void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<const float>& p,
-                        const MultiHeadOptions& options, MultiHeadState& state, View<const float, 3> d_y,
+                        const MultiHeadOptions& options, const MultiHeadState& state, View<const float, 3> d_y,
                         const MultiHeadGradients& gradients) {
   constexpr const char* kName = "multihead_backward";
-  const Sizes s = check_layer(kName, in, linears_of(p), options);
+  check_parameters(kName, p);
+  const Sizes s = check_layer(kName, in, projections_of(p), options);
   check_result(kName, "d_y", d_y, s.y());
   check(p.out.data() != nullptr || d_y.size(2) <= 1 || d_y.stride(2) == 1, kName, "d_y has strides ", d_y.strides(),
         "; without W_O its last dimension must be contiguous: copy it first");
@@ -287,17 +331,22 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   check(!state.rounded, kName,
         "forward's weights were stored in bf16, and gradients are those of f32 weights: call multihead_forward with "
         "plain parameters, or packed in f32");
-  const View<const float, 3> concat = std::as_const(state.concat).view<3>();
+  const View<const float, 3> concat = state.concat.view<3>();
   const MultiHeadParameters<float>& d_p = gradients.parameters;
-  Workspace* const workspace = options.attention.workspace;
+  CallArena arena(options.attention.arena);
+  const auto project_backward = [&](View<const float, 3> from, View<const float, 2> weight, View<const float, 3> d_to,
+                                    const ProjectionGradients& to) {
+    const InputGradient<2> d_from(tokens(to.input.view), to.input.add);
+    linear_backward({.x = tokens(from)}, weight, tokens(d_to), {d_from, to.weight, to.bias}, &*arena);
+  };
 
   View<const float, 3> d_concat = d_y;
   if (p.out.data() != nullptr) {
-    const View<float, 3> made = shaped(state.d_concat, s.concat());
-    project_backward(concat, p.out, d_y, {made, false, d_p.out, d_p.out_bias}, workspace);
+    const View<float, 3> made = taken(*arena, s.concat());
+    project_backward(concat, p.out, d_y, {made, d_p.out, d_p.out_bias});
     d_concat = made;
   }
-  const Projections d_made = projections(state.d_projections, state.fused, s);
+  const Projected d_made = projected(state.fused, s, [&](int, const Shape<3>& shape) { return taken(*arena, shape); });
   const View<const float, 4> d_heads = heads_of(d_concat, s.heads, s.d_v);
   const AttentionGradients d_attention{d_made.heads[0], d_made.heads[1], d_made.heads[2], gradients.scores};
   attention_backward(state.attention, options.attention,
@@ -307,22 +356,23 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   }
   turn(options.rotary, d_made, rotary_backward);
 
-  const View<float, 3>& d_query = gradients.query;
-  const View<float, 3>& d_key = gradients.key;
-  const View<float, 3>& d_value = gradients.value;
-  const bool one_gradient = same_view<3>(d_query, d_key) && same_view<3>(d_query, d_value);
+  const View<float, 3>& d_query = gradients.query.view;
+  const View<float, 3>& d_key = gradients.key.view;
+  const View<float, 3>& d_value = gradients.value.view;
+  const bool one_gradient = same_view(d_query, d_key) && same_view(d_query, d_value);
   if (state.fused && one_gradient && lie_together(p) && lie_together(d_p)) {
     const View<const float, 2> weight = all_weights(p);
     return project_backward(in.query, weight, d_made.all,
-                            {d_query, false, all_weights(d_p), all_biases(d_p, weight.size(0))}, workspace);
+                            {gradients.query, all_weights(d_p), all_biases(d_p, weight.size(0))});
   }
   // Views that are one tensor receive the sum.
-  const bool key_adds = d_key.data() != nullptr && d_key.data() == d_query.data();
-  const bool value_adds =
-      d_value.data() != nullptr && (d_value.data() == d_query.data() || d_value.data() == d_key.data());
-  project_backward(in.query, p.q, d_made.rows[0], {d_query, false, d_p.q, d_p.q_bias}, workspace);
-  project_backward(in.key, p.k, d_made.rows[1], {d_key, key_adds, d_p.k, d_p.k_bias}, workspace);
-  project_backward(in.value, p.v, d_made.rows[2], {d_value, value_adds, d_p.v, d_p.v_bias}, workspace);
+  const auto adds = [](const InputGradient<3>& gradient, auto... before) {
+    return gradient.add || ((before.data() != nullptr && before.data() == gradient.view.data()) || ...);
+  };
+  project_backward(in.query, p.q, d_made.rows[0], {gradients.query, d_p.q, d_p.q_bias});
+  project_backward(in.key, p.k, d_made.rows[1], {{d_key, adds(gradients.key, d_query)}, d_p.k, d_p.k_bias});
+  project_backward(in.value, p.v, d_made.rows[2],
+                   {{d_value, adds(gradients.value, d_query, d_key)}, d_p.v, d_p.v_bias});
 }
 
 }  // namespace heed

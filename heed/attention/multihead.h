@@ -14,6 +14,7 @@
 
 #include "heed/attention/attention.h"
 #include "heed/core/tensor.h"
+#include "heed/ops/gradient.h"
 #include "heed/ops/packed_matrix.h"
 #include "heed/ops/rotary.h"
 #include "heed/trace/trace.h"
@@ -21,9 +22,9 @@
 namespace heed {
 
 struct MultiHeadInputs {
-  View<const float, 3> query;  // [B, Tq, Cq]
-  View<const float, 3> key;    // [B, Tk, Ck]
-  View<const float, 3> value;  // [B, Tk, Cv]
+  View<const float, 3> query{};  // [B, Tq, Cq]
+  View<const float, 3> key{};    // [B, Tk, Ck]
+  View<const float, 3> value{};  // [B, Tk, Cv]
 
   static MultiHeadInputs self(View<const float, 3> x) { return {x, x, x}; }
   static MultiHeadInputs cross(View<const float, 3> x, View<const float, 3> context) { return {x, context, context}; }
@@ -32,11 +33,11 @@ struct MultiHeadInputs {
 // Parameters, or their gradients. A null bias is no bias; a null `out` stops at the concatenated heads.
 template <class T>
 struct MultiHeadParameters {
-  View<T, 2> q;    // [H·Dk, Cq]
-  View<T, 2> k;    // [Hkv·Dk, Ck]
-  View<T, 2> v;    // [Hkv·Dv, Cv]
-  View<T, 2> out;  // [C_out, H·Dv]
-  View<T, 1> q_bias, k_bias, v_bias, out_bias;
+  View<T, 2> q{};    // [H·Dk, Cq]
+  View<T, 2> k{};    // [Hkv·Dk, Ck]
+  View<T, 2> v{};    // [Hkv·Dv, Cv]
+  View<T, 2> out{};  // [C_out, H·Dv]
+  View<T, 1> q_bias{}, k_bias{}, v_bias{}, out_bias{};
 
   operator MultiHeadParameters<const T>() const { return {q, k, v, out, q_bias, k_bias, v_bias, out_bias}; }
 };
@@ -58,18 +59,19 @@ struct PackedMultiHead {
 // layer of 512 tokens (`heed bench attention --case layer`), which is all that doing it on the way could save.
 struct LayerRotary {
   const RotaryTable* table = nullptr;  // null: none
-  RotaryPositions query, key;          // where the tokens stand, from 0 on unless given
+  RotaryPositions query{}, key{};      // where the tokens stand, from 0 on unless given
 };
 
 struct MultiHeadOptions {
-  int64_t heads = 1;
-  int64_t kv_heads = 0;        // 0: as many as heads
-  AttentionOptions attention;  // its workspace serves the projections too
-  LayerRotary rotary;
+  int64_t heads = 0;             // must be given: the weights do not tell it
+  int64_t kv_heads = 0;          // 0: as many as heads
+  AttentionOptions attention{};  // its arena serves the projections too
+  LayerRotary rotary{};
   Trace* trace = nullptr;  // records the steps, and of backward the gradients, by name; null: off
 };
 
-// What forward keeps for backward and for looking inside. Its memory is kept from call to call.
+// What forward saves for backward and for looking inside. A value that can be moved; its memory is kept from call to
+// call.
 struct MultiHeadState {
   Tensor projections[3];      // q, k and v: [B, T, H·D] each, or all side by side in the first when fused
   Tensor concat;              // [B, Tq, H·Dv]: the heads side by side
@@ -77,31 +79,30 @@ struct MultiHeadState {
   AttentionInputs attention;  // q, k and v as attention sees them, in `projections`
   bool fused = false;         // query, key and value were one tensor
   bool rounded = false;       // forward's weights were bf16: no gradients
-  Tensor d_projections[3];    // backward's own: as projections
-  Tensor d_concat;            // and as concat
 
   MultiHeadState() = default;
-  MultiHeadState(const MultiHeadState&) = delete;  // `attention` points into it
-  MultiHeadState& operator=(const MultiHeadState&) = delete;
+  MultiHeadState(MultiHeadState&&) = default;  // `attention` points to memory that does not move
+  MultiHeadState& operator=(MultiHeadState&&) = default;
 };
 
-// y: [B, Tq, C_out], or [B, Tq, H·Dv] without W_O. Parameters packed in f32 give the same bits as plain ones.
+// y: [B, Tq, C_out], or [B, Tq, H·Dv] without W_O. Parameters packed in f32 give the same bits as plain ones. y must
+// not share memory with query, key or value, which backward and a trace read after it was written.
 void multihead_forward(const MultiHeadInputs& inputs, const MultiHeadParameters<const float>& parameters,
                        const MultiHeadOptions& options, MultiHeadState& state, View<float, 3> y);
 void multihead_forward(const MultiHeadInputs& inputs, const PackedMultiHead& parameters,
                        const MultiHeadOptions& options, MultiHeadState& state, View<float, 3> y);
 
-// Gradients to write; null views are not computed. Where query, key or value are one tensor give one view for them: it
-// receives the sum.
+// By the rule of heed/ops/gradient.h: those of the inputs are written or added, those of the parameters always added.
+// Where query, key or value are one tensor give one view for them: it receives the sum.
 struct MultiHeadGradients {
-  View<float, 3> query, key, value;
-  MultiHeadParameters<float> parameters;
+  InputGradient<3> query{}, key{}, value{};
+  MultiHeadParameters<float> parameters{};
   ScoreGradients scores{};  // of the score options of `attention`
 };
 
 // After multihead_forward with the same inputs, parameters (plain, or packed in f32) and options.
 void multihead_backward(const MultiHeadInputs& inputs, const MultiHeadParameters<const float>& parameters,
-                        const MultiHeadOptions& options, MultiHeadState& state, View<const float, 3> d_y,
+                        const MultiHeadOptions& options, const MultiHeadState& state, View<const float, 3> d_y,
                         const MultiHeadGradients& gradients);
 
 }  // namespace heed

@@ -1,5 +1,6 @@
 // What a call will do, told without doing it.
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
 #include "heed/attention/attention.h"
@@ -11,7 +12,8 @@
 namespace heed {
 
 AttentionPlan attention_plan(const AttentionInputs& inputs, const AttentionOptions& options) {
-  const Problem problem = check_problem("attention_plan", inputs, options);
+  constexpr const char* kName = "attention_plan";
+  const Problem problem = check_problem(kName, inputs, options);
   AttentionPlan plan;
   plan.isa = isa_name(isa());
   plan.mask = options.mask.description();
@@ -28,11 +30,16 @@ AttentionPlan attention_plan(const AttentionInputs& inputs, const AttentionOptio
     plan.pieces_skipped += pieces - visited;
   });
   plan.visible_pairs = options.mask.visible_pairs(problem.sizes);
+  const int64_t most_flops = multiply_saturating(2 * (3 * problem.d_k + 2 * problem.d_v), plan.visible_pairs);
+  check(most_flops < std::numeric_limits<int64_t>::max(), kName, "the FLOPs of ", plan.visible_pairs,
+        " visible pairs of widths ", problem.d_k, " and ", problem.d_v, " are above 2^63");
   plan.flops_forward = 2 * (problem.d_k + problem.d_v) * plan.visible_pairs;
   plan.flops_backward = 2 * (3 * problem.d_k + 2 * problem.d_v) * plan.visible_pairs;
   const int64_t outputs = problem.sizes.batch * problem.sizes.t_q * problem.sizes.heads * problem.d_v;
   plan.bytes = static_cast<int64_t>(sizeof(float)) * (inputs.q.count() + inputs.k.count() + inputs.v.count() + outputs);
-  plan.workspace_bytes = static_cast<int64_t>(sizeof(float)) * forward_memory(problem, options).total;
+  Arena arena = Arena::dry_run();
+  const ForwardMemory memory(arena, problem, options);
+  plan.workspace_bytes = static_cast<int64_t>(arena.peak_bytes());
   return plan;
 }
 

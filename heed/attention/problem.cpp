@@ -5,14 +5,9 @@
 namespace heed {
 namespace {
 
-// Keys and queries are counted in 32 bits inside the kernels.
-constexpr int64_t kMostLength = int64_t{1} << 30;
-
 void check_memory(const char* function, const char* name, View<const float, 4> tensor) {
-  for (int i = 0; i < 4; ++i) {
-    check(tensor.size(i) >= 0, function, name, " has a negative size: ", tensor.shape());
-  }
-  check(tensor.count() == 0 || tensor.data() != nullptr, function, name, " is a null view of shape ", tensor.shape());
+  check_given(function, name, tensor);
+  check_view(function, name, tensor);
   check(tensor.size(3) <= 1 || tensor.stride(3) == 1, function, name, " has strides ", tensor.strides(),
         "; its last dimension must be contiguous (stride 1): copy it first");
 }
@@ -20,6 +15,7 @@ void check_memory(const char* function, const char* name, View<const float, 4> t
 }  // namespace
 
 void check_tensor(const char* function, const char* name, View<const float, 4> tensor, const Shape<4>& expected) {
+  check_given(function, name, tensor);
   check(tensor.shape() == expected, function, name, " has shape ", tensor.shape(), ", expected ", expected);
   check_memory(function, name, tensor);
 }
@@ -33,6 +29,8 @@ void check_rows(const char* function, const RowStates<const float>& rows, const 
         " is a null view", required ? ": keep them from attention_forward" : "");
   check(rows.reference.shape() == expected && rows.sum.shape() == expected, function, "row states have shapes ",
         rows.reference.shape(), " and ", rows.sum.shape(), ", expected [B, H, Tq] = ", expected);
+  check_extent(function, "reference", rows.reference);
+  check_extent(function, "sum", rows.sum);
 }
 
 void check_no_rows(const char* function, const RowStates<const float>& rows) {
@@ -55,9 +53,11 @@ Problem check_problem(const char* function, const AttentionInputs& inputs, const
   check(k.size(2) == v.size(2), function, "k and v must have the same number of heads: ", shapes);
   check(q.size(3) == k.size(3), function, "q and k must have the same width Dk: ", shapes);
   check(q.size(3) > 0 && v.size(3) > 0, function, "widths Dk and Dv must be at least 1: ", shapes);
-  check(q.size(2) > 0 && k.size(2) > 0 && q.size(2) % k.size(2) == 0, function, "the ", q.size(2),
-        " query heads must be a multiple of the ", k.size(2), " key/value heads: ", shapes);
-  check(q.size(1) <= kMostLength && k.size(1) <= kMostLength, function, "lengths above 2^30: ", shapes);
+  check(q.size(2) > 0, function, "q has no heads: ", shapes);
+  check(k.size(2) > 0, function, "k and v have no heads: ", shapes);
+  check(q.size(2) % k.size(2) == 0, function, "the ", q.size(2), " query heads must be a multiple of the ", k.size(2),
+        " key/value heads: ", shapes);
+  check(q.size(3) <= kMostWidth && v.size(3) <= kMostWidth, function, "widths above 2^30: ", shapes);
 
   Problem problem;
   problem.sizes = {q.size(0), q.size(2), q.size(1), k.size(1)};
@@ -67,9 +67,8 @@ Problem check_problem(const char* function, const AttentionInputs& inputs, const
   const double scale =
       options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(problem.d_k));
   problem.scale = static_cast<float>(scale);
-  problem.score_factor = static_cast<float>(scale * kLog2E);
-  check(std::isfinite(problem.score_factor), function, "scale is ", problem.scale,
-        "; it and its product with log2 e must be finite");
+  problem.score_factor = static_cast<float>(scale * kLog256E);
+  check(std::isfinite(problem.score_factor), function, "scale is ", problem.scale, "; it must be finite");
   options.mask.check_fits(function, problem.sizes);
   options.scores.check_fits(function, problem.sizes, options.mask);
   return problem;

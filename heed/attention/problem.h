@@ -3,10 +3,10 @@
 
 #include "heed/attention/attention.h"
 #include "heed/core/error.h"
+#include "heed/core/extent.h"
+#include "heed/simd/base256.h"
 
 namespace heed {
-
-inline constexpr double kLog2E = 1.44269504088896340736;
 
 // The sizes of a call, after they were found to fit.
 struct Problem {
@@ -15,7 +15,7 @@ struct Problem {
   int64_t d_k = 0;
   int64_t d_v = 0;
   float scale = 0.0F;
-  float score_factor = 0.0F;  // scale · log2 e, rounded once: q is multiplied by it, and 2^ does the rest
+  float score_factor = 0.0F;  // scale · log256 e, rounded once: q is multiplied by it
 
   int64_t group() const { return sizes.heads / kv_heads; }  // query heads that share a key/value head
 };

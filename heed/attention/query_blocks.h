@@ -43,6 +43,7 @@ class QueryCutter {
 template <class Visit>
 void for_each_query_block(const Problem& problem, const Mask& mask, Visit visit) {
   const MaskSizes& sizes = problem.sizes;
+  if (sizes.t_q == 0) return;
   QueryCutter cutter(sizes, problem.d_k, problem.d_v);
   for (int64_t b = 0; b < sizes.batch; ++b) {
     const KeyRangeRule rule = mask.key_range_rule(sizes, b);
@@ -63,15 +64,14 @@ void for_each_query_block(const Problem& problem, const Mask& mask, Visit visit)
   }
 }
 
-// What a forward call takes from its workspace, in floats: the list of blocks, what the score options need, then one
-// scratch a thread.
+// What a forward call takes from its arena; in a dry run null pointers.
 struct ForwardMemory {
-  int64_t blocks = 0;
-  int64_t list = 0;
-  int64_t scores = 0;
-  int64_t scratch = 0;
-  int64_t total = 0;
+  ForwardMemory(Arena& arena, const Problem& problem, const AttentionOptions& options);
+
+  int64_t blocks;  // how many
+  QueryBlock* list;
+  ScoreJob scores;
+  WorkerArenas scratch;
 };
-ForwardMemory forward_memory(const Problem& problem, const AttentionOptions& options);
 
 }  // namespace heed

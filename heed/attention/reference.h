@@ -33,9 +33,9 @@ void forward(const Inputs<T>& in, View<T, 4> out, View<T, 3> log_sum_exp = {}) {
 
 template <class T>
 struct Gradients {
-  View<T, 4> d_q;  // as q, k and v
-  View<T, 4> d_k;
-  View<T, 4> d_v;
+  View<T, 4> d_q{};  // as q, k and v
+  View<T, 4> d_k{};
+  View<T, 4> d_v{};
   ScoreParameters<T> scores{};  // null views are not computed
 };
 

@@ -21,18 +21,18 @@ inline double real_part(const std::complex<double>& x) { return x.real(); }
 // What the score options learn, or its gradients; null views are absent. Shapes as in heed/attention/score_options.h.
 template <class T>
 struct ScoreParameters {
-  View<T, 4> bias;
-  View<T, 1> alibi_slopes;
-  View<T, 2> relative_table;
-  View<T, 1> sinks;
+  View<T, 4> bias{};
+  View<T, 1> alibi_slopes{};
+  View<T, 2> relative_table{};
+  View<T, 1> sinks{};
 };
 
 template <class T>
 struct Inputs {
-  View<const T, 4> q;  // [B, Tq, H, Dk]
-  View<const T, 4> k;  // [B, Tk, Hkv, Dk]
-  View<const T, 4> v;  // [B, Tk, Hkv, Dv]
-  Mask mask;
+  View<const T, 4> q{};  // [B, Tq, H, Dk]
+  View<const T, 4> k{};  // [B, Tk, Hkv, Dk]
+  View<const T, 4> v{};  // [B, Tk, Hkv, Dv]
+  Mask mask{};
   T scale{};
   ScoreOptions options{};                 // everything but its views
   ScoreParameters<const T> parameters{};  // the views

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "heed/attention/dropout.h"
 #include "heed/core/memory.h"
@@ -11,9 +12,6 @@
 namespace heed {
 namespace {
 
-// Lanes past the last query or key are read, not used: lists are longer by a panel at both ends.
-constexpr int64_t kMargin = 64;
-
 // The lists of distances that a call needs: one for all items, or one an item; none where no option asks for them.
 struct Lists {
   int64_t count = 0;
@@ -21,8 +19,7 @@ struct Lists {
   int64_t after = 0;   // and every key - query below this
   int64_t heads = 0;
 
-  int64_t length() const { return round_up<int64_t>(before + after + 2 * kMargin, 16); }
-  int64_t floats() const { return count == 0 ? 0 : count * length() * (heads + 1); }
+  int64_t length() const { return round_up<int64_t>(before + after + 2 * kScoreMargin, 16); }
 };
 
 Lists lists_of(const Problem& problem, const AttentionOptions& options) {
@@ -56,7 +53,16 @@ void fill_buckets(const RelativeTable& relative, const PositionBias& positions, 
   });
 }
 
-// log2 e · (table - slope · |distance|) of one list and head.
+// A bias of positions as a float in base 256. Past the range of float it is the largest one: finite stays finite.
+float base256_of(double natural) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double size = std::abs(natural);
+  const double most = size > kMost && size < kInfinity ? std::copysign(kMost, natural) : natural;
+  return static_cast<float>(kLog256E * most);
+}
+
+// log256 e · (table - slope · |distance|) of one list and head.
 void fill_values(const ScoreOptions& scores, const PositionBias& positions, int64_t list, int64_t offset, int64_t head,
                  float* values) {
   const View<const float, 1>& slopes = scores.alibi_slopes;
@@ -73,7 +79,7 @@ void fill_values(const ScoreOptions& scores, const PositionBias& positions, int6
       const auto count = static_cast<int>(std::min<int64_t>(kBlock, positions.length - begin));
       for (int i = 0; i < count; ++i) {
         const double distance = std::abs(first + step * static_cast<double>(i));
-        values[begin + i] = static_cast<float>(kLog2E * (learned(begin + i) - slope * distance));
+        values[begin + i] = base256_of(learned(begin + i) - slope * distance);
       }
     }
   };
@@ -83,23 +89,27 @@ void fill_values(const ScoreOptions& scores, const PositionBias& positions, int6
 
 // offset_of(list): the position of query 0.
 template <class OffsetOf>
-PositionBias fill_lists(const ScoreOptions& scores, const Lists& lists, ScoreLanes lanes, float* floats,
+PositionBias fill_lists(const ScoreOptions& scores, const Lists& lists, ScoreLanes lanes, Arena& arena,
                         OffsetOf offset_of) {
   PositionBias positions;
+  if (lists.count == 0) return positions;
   positions.heads = lists.heads;
   positions.length = lists.length();
   positions.lanes = lanes;
-  positions.first = kMargin + (lanes == ScoreLanes::queries ? lists.after : lists.before);
+  positions.first = kScoreMargin + (lanes == ScoreLanes::queries ? lists.after : lists.before);
   positions.by_item = lists.count > 1;
-  auto* buckets = reinterpret_cast<int32_t*>(floats + lists.count * lists.heads * positions.length);
-  positions.values = floats;
-  positions.buckets = scores.relative.table.data() == nullptr ? nullptr : buckets;
-  for (int64_t list = 0; list < lists.count && positions.buckets != nullptr; ++list) {
+  auto* const values = arena.take<float>(lists.count * lists.heads * positions.length);
+  positions.values = values;
+  const bool has_table = scores.relative.table.data() != nullptr;
+  auto* const buckets = has_table ? arena.take<int32_t>(lists.count * positions.length) : nullptr;
+  positions.buckets = buckets;
+  if (arena.is_dry_run()) return positions;
+  for (int64_t list = 0; list < lists.count && has_table; ++list) {
     fill_buckets(scores.relative, positions, offset_of(list), buckets + list * positions.length);
   }
   parallel_for(lists.count * lists.heads, [&](int64_t task, int) {
     const int64_t list = task / lists.heads;
-    fill_values(scores, positions, list, offset_of(list), task % lists.heads, floats + task * positions.length);
+    fill_values(scores, positions, list, offset_of(list), task % lists.heads, values + task * positions.length);
   });
   return positions;
 }
@@ -109,8 +119,8 @@ ScoreJob job_of(const ScoreOptions& scores) {
   ScoreJob job;
   job.sigmoid = scores.normaliser == Normaliser::sigmoid;
   if (scores.soft_cap) {
-    job.cap = static_cast<float>(kLog2E * static_cast<double>(*scores.soft_cap));
-    job.inverse_cap = static_cast<float>(1.0 / (kLog2E * static_cast<double>(*scores.soft_cap)));
+    job.cap = static_cast<float>(kLog256E * static_cast<double>(*scores.soft_cap));
+    job.inverse_cap = static_cast<float>(1.0 / (kLog256E * static_cast<double>(*scores.soft_cap)));
   }
   job.bias = scores.bias;
   job.sinks = scores.sinks;
@@ -118,6 +128,7 @@ ScoreJob job_of(const ScoreOptions& scores) {
     job.dropout = &scores.dropout;
     job.kept_scale = static_cast<float>(dropout_scale(scores.dropout));
   }
+  if (job.sigmoid || job.sinks.data() != nullptr) job.least_score = -126.0F / kScoreBits;
   job.on_tiles =
       job.sigmoid || scores.soft_cap || job.bias.data() != nullptr || scores.has_positions() || job.dropout != nullptr;
   job.far = !job.sigmoid && (job.bias.data() != nullptr || scores.has_positions());
@@ -126,29 +137,18 @@ ScoreJob job_of(const ScoreOptions& scores) {
 
 }  // namespace
 
-int64_t score_job_floats(const Problem& problem, const AttentionOptions& options) {
-  return lists_of(problem, options).floats();
-}
-
-ScoreJob score_job(const Problem& problem, const AttentionOptions& options, ScoreLanes lanes, float* floats) {
+ScoreJob score_job(const Problem& problem, const AttentionOptions& options, ScoreLanes lanes, Arena& arena) {
   ScoreJob job = job_of(options.scores);
-  const Lists lists = lists_of(problem, options);
-  if (lists.count == 0) return job;
-  job.positions = fill_lists(options.scores, lists, lanes, floats, [&](int64_t list) {
+  job.positions = fill_lists(options.scores, lists_of(problem, options), lanes, arena, [&](int64_t list) {
     return options.scores.query_offset(problem.sizes, options.mask, list);
   });
   return job;
 }
 
-int64_t score_job_floats(const DecodePositions& call, const ScoreOptions& scores) {
-  return lists_of(call, scores).floats();
-}
-
-ScoreJob score_job(const DecodePositions& call, const ScoreOptions& scores, ScoreLanes lanes, float* floats) {
+ScoreJob score_job(const DecodePositions& call, const ScoreOptions& scores, ScoreLanes lanes, Arena& arena) {
   ScoreJob job = job_of(scores);
   job.first_queries = call.first_queries;
-  const Lists lists = lists_of(call, scores);
-  if (lists.count > 0) job.positions = fill_lists(scores, lists, lanes, floats, [](int64_t) { return int64_t{0}; });
+  job.positions = fill_lists(scores, lists_of(call, scores), lanes, arena, [](int64_t) { return int64_t{0}; });
   return job;
 }
 

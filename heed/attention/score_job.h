@@ -1,17 +1,21 @@
-// Score options as the kernels take them: in base 2, with the biases of positions laid out by distance. Prepared once a
-// call. Internal to heed/attention.
+// Score options as the kernels take them: in base 256, with the biases of positions laid out by distance. Prepared once
+// a call. Internal to heed/attention.
 #pragma once
 
 #include "heed/attention/problem.h"
 #include "heed/attention/score_options.h"
+#include "heed/core/arena.h"
 
 namespace heed {
 
 // Which index of a pair runs along the lanes of a tile of scores: queries in forward, keys in backward and decode.
 enum class ScoreLanes { queries, keys };
 
+// Lanes past the last query or key are read, not used: lists of distances are longer by the widest panel at both ends.
+inline constexpr int64_t kScoreMargin = 64;
+
 // ALiBi and the relative table together: both depend on the distance of a pair alone, so for each head one list over
-// all distances holds log2 e · (table - slope · |distance|), rounded once. O(Tq + Tk) memory. Queries are given by
+// all distances holds log256 e · (table - slope · |distance|), rounded once. O(Tq + Tk) memory. Queries are given by
 // their number, ScoreJob::query_number().
 struct PositionBias {
   const float* values = nullptr;     // [items or 1][H][length]; null: none
@@ -24,7 +28,7 @@ struct PositionBias {
 
   // Where the pair of query q and key k stands. The next lane stands one further on, the next row one before.
   int64_t at(int64_t q, int64_t k) const { return first + (lanes == ScoreLanes::queries ? q - k : k - q); }
-  // Its bias in base 2.
+  // Its bias in base 256.
   const float* of(int64_t b, int64_t head, int64_t q, int64_t k) const {
     return values + ((by_item ? b : 0) * heads + head) * length + at(q, k);
   }
@@ -37,8 +41,13 @@ struct ScoreJob {
   bool on_tiles = false;  // something but sinks is asked for: the tiles take the path with passes
   bool sigmoid = false;
   bool far = false;  // biases may move scores of a softmax far from 0
-  float cap = 0.0F;  // cap · log2 e; 0: none
+  float cap = 0.0F;  // cap · log256 e; 0: none
   float inverse_cap = 0.0F;
+  // Weights whose score, less the reference, is below this are 0. ALiBi spreads scores evenly down to any depth, and
+  // products of weights near 2^-126 are denormal, which takes the processor a hundred times as long: below 2^-100 a
+  // weight counts for nothing beside its row's sum. Sigmoid has no sum, and that of a sink is not the keys': there only
+  // what is below 2^-126 is 0.
+  float least_score = -100.0F / kScoreBits;
   PositionBias positions;
   View<const float, 4> bias;   // null: none
   View<const float, 1> sinks;  // null: none
@@ -56,11 +65,8 @@ struct ScoreJob {
   }
 };
 
-// Floats that score_job() takes from the call's workspace.
-int64_t score_job_floats(const Problem& problem, const AttentionOptions& options);
-
-// Lays out the position biases in `floats`. The job points into `options` and `floats`.
-ScoreJob score_job(const Problem& problem, const AttentionOptions& options, ScoreLanes lanes, float* floats);
+// Lays out the position biases in memory of the arena. The job points into `options` and that memory.
+ScoreJob score_job(const Problem& problem, const AttentionOptions& options, ScoreLanes lanes, Arena& arena);
 
 // What decode knows of the queries and keys of all items together.
 struct DecodePositions {
@@ -71,7 +77,6 @@ struct DecodePositions {
 };
 
 // The same for decode: one list of distances serves all items, whatever their lengths.
-int64_t score_job_floats(const DecodePositions& call, const ScoreOptions& scores);
-ScoreJob score_job(const DecodePositions& call, const ScoreOptions& scores, ScoreLanes lanes, float* floats);
+ScoreJob score_job(const DecodePositions& call, const ScoreOptions& scores, ScoreLanes lanes, Arena& arena);
 
 }  // namespace heed

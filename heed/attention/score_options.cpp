@@ -5,16 +5,23 @@
 #include <cmath>
 
 #include "heed/core/error.h"
+#include "heed/core/extent.h"
 
 namespace heed {
 namespace {
+
+constexpr int64_t kMostBuckets = int64_t{1} << 24;
+constexpr int64_t kMostHeads = int64_t{1} << 20;
 
 // Buckets that count single steps, on one side.
 int64_t exact_buckets(int64_t buckets, bool bidirectional) { return buckets / (bidirectional ? 4 : 2); }
 
 void check_relative(const char* function, const RelativeTable& relative, int64_t heads) {
+  check_extent(function, "relative table", relative.table);
   const int64_t buckets = relative.table.size(0);
   const int64_t exact = exact_buckets(buckets, relative.bidirectional);
+  check(buckets <= kMostBuckets, function, "relative table has shape ", relative.table.shape(), "; give at most ",
+        kMostBuckets, " buckets");
   check(relative.table.size(1) == heads, function, "relative table has shape ", relative.table.shape(),
         ", expected [buckets, H] with H = ", heads);
   check(exact >= 1 && (!relative.bidirectional || buckets % 2 == 0), function, "relative table has ", buckets,
@@ -24,6 +31,7 @@ void check_relative(const char* function, const RelativeTable& relative, int64_t
 }
 
 void check_bias(const char* function, View<const float, 4> bias, const MaskSizes& sizes) {
+  check_extent(function, "bias", bias);
   const Shape<4>& shape = bias.shape();
   const bool fits = (shape[0] == 1 || shape[0] == sizes.batch) && (shape[1] == 1 || shape[1] == sizes.heads) &&
                     shape[2] == sizes.t_q && shape[3] == sizes.t_k;
@@ -47,19 +55,21 @@ void ScoreOptions::check_fits(const char* function, const MaskSizes& sizes, cons
 
 void ScoreOptions::check_sizes(const char* function, const MaskSizes& sizes) const {
   if (soft_cap) {
-    // In base 2 the kernels divide by cap · log2 e.
+    // The kernels divide by cap · log256 e.
     check(*soft_cap >= 1e-30F && *soft_cap <= 1e30F, function, "soft cap is ", *soft_cap,
           "; it must be above 0 (1e-30 … 1e30)");
   }
   if (alibi_slopes.data() != nullptr) {
     check(alibi_slopes.size(0) == sizes.heads, function, "ALiBi has ", alibi_slopes.size(0),
           " slopes for H = ", sizes.heads, " query heads; give one for each");
+    check_extent(function, "alibi_slopes", alibi_slopes);
   }
   if (relative.table.data() != nullptr) check_relative(function, relative, sizes.heads);
   if (bias.data() != nullptr) check_bias(function, bias, sizes);
   if (sinks.data() != nullptr) {
     check(sinks.size(0) == sizes.heads, function, "there are ", sinks.size(0), " sinks for H = ", sizes.heads,
           " query heads; give one for each");
+    check_extent(function, "sinks", sinks);
     check(normaliser == Normaliser::softmax, function,
           "sinks with the sigmoid normaliser: a sink is a term of the softmax's sum, which sigmoid has not");
   }
@@ -79,17 +89,19 @@ void ScoreGradients::check_fits(const char* function, const ScoreOptions& option
     if (gradient.data() == nullptr) return;
     check(of.data() != nullptr, function, name, " is asked for, but there is nothing that it is the gradient of");
     check(gradient.shape() == of.shape(), function, name, " has shape ", gradient.shape(), ", expected ", of.shape());
+    check_extent(function, name, gradient);
   };
-  check_one("d_bias", d_bias, options.bias);
+  check_one("d_bias", d_bias.view, options.bias);
   check_one("d_alibi_slopes", d_alibi_slopes, options.alibi_slopes);
   check_one("d_relative_table", d_relative_table, options.relative.table);
   check_one("d_sinks", d_sinks, options.sinks);
-  check(d_bias.data() == nullptr || d_bias.size(3) <= 1 || d_bias.stride(3) == 1, function, "d_bias has strides ",
-        d_bias.strides(), "; its last dimension must be contiguous (stride 1)");
+  const View<float, 4>& bias = d_bias.view;
+  check(bias.data() == nullptr || bias.size(3) <= 1 || bias.stride(3) == 1, function, "d_bias has strides ",
+        bias.strides(), "; its last dimension must be contiguous (stride 1)");
 }
 
 std::vector<float> alibi_slopes(int64_t heads) {
-  check(heads >= 1, "alibi_slopes", "there are ", heads, " heads; give at least 1");
+  check(heads >= 1 && heads <= kMostHeads, "alibi_slopes", "there are ", heads, " heads; give 1 to ", kMostHeads);
   const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
   std::vector<float> slopes;
   const auto add = [&](double exponent) { slopes.push_back(static_cast<float>(std::exp2(exponent))); };

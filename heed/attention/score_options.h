@@ -17,6 +17,7 @@
 
 #include "heed/attention/mask.h"
 #include "heed/core/view.h"
+#include "heed/ops/gradient.h"
 
 namespace heed {
 
@@ -28,9 +29,9 @@ enum class Normaliser {
 
 // T5's relative table: the bias of a pair is table[relative_bucket(position_k - position_q, …)][h].
 struct RelativeTable {
-  View<const float, 2> table;  // [buckets, H]; null: none
-  int64_t max_distance = 128;  // from here on all distances share the last bucket
-  bool bidirectional = true;   // half of the buckets for keys after the query; false: those share bucket 0
+  View<const float, 2> table{};  // [buckets, H]; null: none
+  int64_t max_distance = 128;    // from here on all distances share the last bucket
+  bool bidirectional = true;     // half of the buckets for keys after the query; false: those share bucket 0
 };
 
 // The mask is drawn by counter from (seed, step, layer, item id, head, query, key): heed/attention/dropout.h.
@@ -39,7 +40,7 @@ struct Dropout {
   uint64_t seed = 0;
   uint64_t step = 0;
   uint64_t layer = 0;
-  std::vector<uint64_t> item_ids;  // one an item; empty: the index in the batch
+  std::vector<uint64_t> item_ids{};  // one an item; empty: the index in the batch
 
   uint64_t item_id(int64_t b) const {
     return item_ids.empty() ? static_cast<uint64_t>(b) : item_ids[static_cast<size_t>(b)];
@@ -47,16 +48,16 @@ struct Dropout {
 };
 
 struct ScoreOptions {
-  std::optional<float> soft_cap;      // above 0
-  View<const float, 1> alibi_slopes;  // [H]; null: none. alibi_slopes(H) are the paper's
-  RelativeTable relative;
+  std::optional<float> soft_cap{};      // above 0
+  View<const float, 1> alibi_slopes{};  // [H]; null: none. alibi_slopes(H) are the paper's
+  RelativeTable relative{};
   // Where the queries stand among the keys, for ALiBi and the relative table. Unstated: as the mask says; where the
   // mask says nothing, query i at key i (Tq == Tk). Documents change no distance: q and k count in the same row.
-  QueryPositions positions;
-  View<const float, 4> bias;   // [B or 1, H or 1, Tq, Tk], the last dimension contiguous; null: none
-  View<const float, 1> sinks;  // [H]: a logit that takes part in the softmax and carries no value; null: none
+  QueryPositions positions{};
+  View<const float, 4> bias{};   // [B or 1, H or 1, Tq, Tk], the last dimension contiguous; null: none
+  View<const float, 1> sinks{};  // [H]: a logit that takes part in the softmax and carries no value; null: none
   Normaliser normaliser = Normaliser::softmax;
-  Dropout dropout;
+  Dropout dropout{};
 
   // Nothing but the plain scores?
   bool is_none() const {
@@ -78,10 +79,10 @@ struct ScoreOptions {
 
 // Gradients to write; null views are not computed. A gradient of what was not given is an Error.
 struct ScoreGradients {
-  View<float, 4> d_bias;            // shape of bias: sums over what is broadcast
-  View<float, 1> d_alibi_slopes;    // [H]
-  View<float, 2> d_relative_table;  // [buckets, H]
-  View<float, 1> d_sinks;           // [H]
+  InputGradient<4> d_bias{};          // shape of bias: sums over what is broadcast
+  View<float, 1> d_alibi_slopes{};    // [H]: of a parameter, like the next two, so it is added to
+  View<float, 2> d_relative_table{};  // [buckets, H]
+  View<float, 1> d_sinks{};           // [H]
 
   void check_fits(const char* function, const ScoreOptions& options) const;
 };

@@ -1,12 +1,12 @@
-// The passes of the score options over a tile of scores in base 2 (scaled by scale · log2 e), the same arithmetic for
+// The passes of the score options over a tile of scores in base 256 (q times scale · log256 e), the same arithmetic for
 // an element whatever is in the lanes: queries in forward, keys in backward and decode. In this order:
 //
-//     score = cap · tanh(score / cap)          cap in base 2, times its rounded inverse
+//     score = cap · tanh(score / cap)          cap in base 256, times its rounded inverse
 //     score = score + position bias            ALiBi and relative table, laid out by distance (score_job.h)
-//     score = score + bias · log2 e            the product rounded, then the sum
+//     score = score + bias · log256 e          the product rounded, then the sum
 //
-// Then weights are 2^(score - reference), or 1 / (1 + 2^-score) with sigmoid, 0 below 2^-100, and dropout multiplies
-// them by 0 or 1.
+// No finite score or bias overflows on the way (heed/simd/base256.h). Then weights are 256^(score - reference), or
+// 1 / (1 + 256^-score) with sigmoid, and dropout multiplies them by 0 or 1.
 // Kernel sources only.
 #pragma once
 
@@ -16,6 +16,7 @@
 #include "heed/attention/dropout.h"
 #include "heed/attention/forward_kernel.h"
 #include "heed/attention/score_job.h"
+#include "heed/attention/softmax_state.h"
 #include "heed/simd/math.h"
 #include "heed/simd/transpose.h"
 
@@ -65,7 +66,7 @@ HWY_INLINE Vector cap_slope(const ScoreJob& job, Vector capped) {
   return hn::NegMulAdd(share, share, hn::Set(kFloats, 1.0F));
 }
 
-HWY_INLINE Vector scaled_bias(Vector bias) { return hn::Mul(bias, hn::Set(kFloats, static_cast<float>(kLog2E))); }
+HWY_INLINE Vector scaled_bias(Vector bias) { return hn::Mul(bias, hn::Set(kFloats, static_cast<float>(kLog256E))); }
 
 // A tile of scores with queries in lanes, as forward and insight have it: where its first lane and row stand.
 struct QueryLanes {
@@ -118,12 +119,10 @@ HWY_INLINE bool apply_options(const ScoreJob& job, const QueryLanes& place, cons
   return hides;
 }
 
-// A weight from its score less the reference. ALiBi spreads scores evenly down to any depth, and products of weights
-// near 2^-126 are denormal, which takes the processor a hundred times as long: below 2^-100 of the reference a weight
-// counts for nothing in float, and is 0.
+// A weight from its score less the reference; 0 below the job's least score.
 HWY_INLINE Vector weight_of(const ScoreJob& job, Vector score) {
-  const Vector weight = job.sigmoid ? sigmoid_base2(score) : exp2(score);
-  return hn::IfThenZeroElse(hn::Lt(score, hn::Set(kFloats, -100.0F)), weight);
+  const Vector weight = job.sigmoid ? sigmoid_base256(score) : exp256(score);
+  return hn::IfThenZeroElse(hn::Lt(score, hn::Set(kFloats, job.least_score)), weight);
 }
 
 // Lanes whose sum lets the piece keep the reference 0. NaN and ∞ are not in range.
@@ -134,36 +133,41 @@ HWY_INLINE hn::Mask<FloatTag> in_range(Vector sum) {
 // A sum of up to 128 weights lies between the largest one and 2^7 of it. So a largest score in kLeastInside …
 // kMostInside tells that the sum with the reference 0 will be in range, and one outside of kLeastOutside …
 // kMostOutside that it will not.
-inline constexpr float kLeastInside = -59.0F;
-inline constexpr float kMostInside = 52.0F;
-inline constexpr float kLeastOutside = -68.0F;
-inline constexpr float kMostOutside = 61.0F;
+inline constexpr float kLeastInside = -59.0F / kScoreBits;
+inline constexpr float kMostInside = 52.0F / kScoreBits;
+inline constexpr float kLeastOutside = -68.0F / kScoreBits;
+inline constexpr float kMostOutside = 61.0F / kScoreBits;
 
-// The sink of a head as a piece of its own, one key without a value: its reference is 0 where 2^sink is in range, else
-// the sink itself.
+// The sink of a head as a piece of its own, one key without a value: its reference is 0 where 256^sink is in range,
+// else the sink itself.
 struct Sink {
   bool is_none = false;  // -∞: it changes nothing
   Vector reference;
   Vector sum;
 };
 
-HWY_INLINE Sink sink_of(const ScoreJob& job, int64_t head) {
+HWY_INLINE Sink sink_of(const ScoreJob& job, int64_t head, RowMode mode) {
   const Vector sink = scaled_bias(hn::Set(kFloats, job.sinks(head)));
-  const Vector plain_sum = exp2(sink);
+  const Vector plain_sum = exp256(sink);
   const auto plain = in_range(plain_sum);
+  const Vector headroom = hn::Set(kFloats, mode == RowMode::true_maximum ? kHeadroom : 1.0F);
   return {hn::AllTrue(kFloats, hn::Eq(sink, hn::Set(kFloats, -std::numeric_limits<float>::infinity()))),
-          hn::IfThenZeroElse(plain, sink), hn::IfThenElse(plain, plain_sum, hn::Set(kFloats, 1.0F))};
+          hn::IfThenZeroElse(plain, sink), hn::Mul(hn::IfThenElse(plain, plain_sum, hn::Set(kFloats, 1.0F)), headroom)};
 }
 
 // Merges the sink into reference and sum of rows in lanes. Returns what their o is to be multiplied by.
 HWY_INLINE Vector add_sink(const Sink& sink, Vector& reference, Vector& sum) {
-  const Vector one = hn::Set(kFloats, 1.0F);
-  const Vector most = hn::IfThenElse(hn::Gt(sink.reference, reference), sink.reference, reference);
-  const Vector scale = hn::IfThenElse(hn::Eq(reference, most), one, exp2(hn::Sub(reference, most)));
-  const Vector sink_scale = hn::IfThenElse(hn::Eq(sink.reference, most), one, exp2(hn::Sub(sink.reference, most)));
-  reference = most;
-  sum = hn::MulAdd(sink.sum, sink_scale, hn::Mul(sum, scale));
-  return scale;
+  const Rescale scale = rescale(reference, sink.reference);
+  reference = scale.reference;
+  sum = hn::MulAdd(sink.sum, scale.added, hn::Mul(sum, scale.old));
+  return scale.old;
+}
+
+// What o is multiplied by at the end: 1 / sum, 0 where no key was seen; 1 with sigmoid; times 1 / (1 - p).
+HWY_INLINE Vector output_factor(const ScoreJob& job, Vector sum) {
+  const Vector scale = hn::Set(kFloats, job.kept_scale);
+  if (job.sigmoid) return scale;
+  return hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(kFloats)), hn::Div(scale, sum));
 }
 
 using DropoutTag = hn::RebindToUnsigned<FloatTag>;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "heed/attention/kv_pages.h"
 #include "heed/core/memory.h"
 #include "heed/simd/bf16_vector.h"
 #include "heed/simd/register_tile.h"
@@ -14,13 +15,17 @@ namespace heed::HWY_NAMESPACE {
 inline constexpr int kStreamRows = 4;
 
 // The most vectors of a tile: as many sums as cover the latency of the multiply-adds and fit the registers, and no
-// wider than a panel (kv_cache.cpp).
+// wider than a panel (kv_pages.h).
 template <int R, class Element>
 inline constexpr int kStreamVectors = kManyRegisters                   ? 4
                                       : R == 1 && sizeof(Element) == 4 ? 32 / kLanes
                                       : R == 1                         ? 8
                                       : R == 2                         ? 4
                                                                        : 2;
+
+static_assert(kStreamVectors<1, float> * kLanes <= 1 << kv_panel_bits(kTargetIsa, KvStorage::f32) &&
+                  kStreamVectors<1, uint16_t> * kLanes <= 1 << kv_panel_bits(kTargetIsa, KvStorage::bf16),
+              "no tile is wider than a panel");
 
 // Does a tile read its panel from end to end, at least two lines a step? With 16 registers most tiles of several rows
 // do not: they read it in turns, the later ones from L1.
@@ -32,24 +37,21 @@ inline constexpr bool kReadsWholePanels = kStreamVectors<R, Element> >= 128 / kL
 template <int R>
 inline constexpr bool kWeighsWithin = R > 1 && kManyRegisters;
 
-// How tiles that read whole panels look ahead: lines are asked for some way ahead, every one or every second.
-// A tile that multiplies longer than reading takes asks for every line. The others leave most of it to the hardware,
+// How tiles that read whole panels prefetch: some way ahead, every line or every second one.
+// A tile that multiplies longer than reading takes prefetches every line. The others leave most of it to the hardware,
 // which is best at that as long as every address follows the last: every second line bridges the pauses at the ends of
-// tiles, and to ask for every line would hinder the hardware (a core drops requests beyond a few dozen), unless the
-// last-level cache answers many of them. One row asks for nothing. README.md has the figures.
-struct AskAhead {
+// tiles, and every line would hinder the hardware (a core drops requests beyond a few dozen). One row prefetches
+// nothing. README.md has the figures.
+struct PrefetchDistance {
   int64_t bytes;
-  int64_t to_odd_line;  // 64; 0: odd lines are not asked for
+  int64_t to_odd_line;  // 64; 0: odd lines are not prefetched
 };
 
 template <int R, class Element>
-constexpr AskAhead ask_ahead(bool is_cached) {
-  constexpr AskAhead kNear{4096, 0};
-  constexpr AskAhead kFar{16384, 64};
-  constexpr int kProductsOfLine = R * 4 / int{sizeof(Element)};  // multiply-adds for each line that is read
-  if (kProductsOfLine < 4) return kNear;
-  return kProductsOfLine >= 6 || is_cached ? kFar : kNear;
-}
+inline constexpr PrefetchDistance kPrefetchDistance =
+    R * 4 / int{sizeof(Element)} >= 6  // multiply-adds for each line that is read
+        ? PrefetchDistance{16384, 64}
+        : PrefetchDistance{4096, 0};
 
 template <int R, class Element>
 inline constexpr bool kAsksForLines = R > 1 && kReadsWholePanels<R, Element>;
@@ -94,7 +96,6 @@ template <class Element>
 struct Stream {
   const Element* from;
   int64_t step;
-  AskAhead ask;
 };
 
 // Two bf16 side by side are a word, which takes one instruction to widen to either of them, where two vectors of bf16
@@ -133,18 +134,19 @@ HWY_INLINE void store_stream(const RegisterTile<R, C>& tile, float* to, int64_t 
 
 // Asks for as much as a step of kBytes reads.
 template <int R, int64_t kBytes, class Element>
-HWY_INLINE void ask_for_lines(const Element* at, int64_t k, const AskAhead& ask, LinesAhead& block, bool asks) {
+HWY_INLINE void ask_for_lines(const Element* at, int64_t k, LinesAhead& block, bool asks) {
   if constexpr (kAsksForBlock<R, Element>) {
     if (!asks) return;
     if (kBytes < LinesAhead::kLine) return block.ask_at(k * kBytes);
 #pragma GCC unroll 16
     for (int64_t byte = 0; byte < kBytes; byte += LinesAhead::kLine) block.ask();
   } else if constexpr (kAsksForLines<R, Element>) {
-    const std::byte* const ahead = reinterpret_cast<const std::byte*>(at) + ask.bytes;
+    constexpr PrefetchDistance kDistance = kPrefetchDistance<R, Element>;
+    const std::byte* const ahead = reinterpret_cast<const std::byte*>(at) + kDistance.bytes;
 #pragma GCC unroll 16
     for (int64_t byte = 0; byte < kBytes; byte += 2 * LinesAhead::kLine) {
       __builtin_prefetch(ahead + byte, 0, 2);
-      __builtin_prefetch(ahead + byte + ask.to_odd_line, 0, 2);
+      if (kDistance.to_odd_line > 0) __builtin_prefetch(ahead + byte + kDistance.to_odd_line, 0, 2);
     }
   }
 }
@@ -155,7 +157,7 @@ template <int R, int C, class Element, class Depth, class Each>
 HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RESTRICT a, int64_t a_row,
                                   Stream<Element>& b, Depth depth, LinesAhead& ahead, Each each) {
   constexpr int64_t kBytes = C * kLanes * int64_t{sizeof(Element)};
-  const auto [from, step, ask] = b;
+  const auto [from, step] = b;
   const Element* at = from;
   LinesAhead lines(nullptr, 0);
   if constexpr (kAsksForBlock<R, Element>) lines = ahead;  // in registers
@@ -163,7 +165,7 @@ HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RES
   const int64_t end = depth;
 #pragma GCC unroll 2
   for (int64_t k = 0; k < end; ++k, at += step) {
-    ask_for_lines<R, kBytes>(at, k, ask, lines, asks);
+    ask_for_lines<R, kBytes>(at, k, lines, asks);
     Vector column[C];
     load_columns(at, column);
 #pragma GCC unroll 4

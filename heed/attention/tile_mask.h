@@ -52,8 +52,6 @@ template <int V>
 class TileMask {
  public:
   static constexpr int64_t kWidth = int64_t{V} * kLanes;
-  static constexpr int64_t kScratch = 2 * kPieceKeys * kWidth;
-
   // What a mask needs to know of the panel: its queries and the dense parts that concern them.
   struct Queries {
     const Mask* mask = nullptr;
@@ -66,7 +64,10 @@ class TileMask {
     int64_t bias_step = 0;        // from a query to the next
   };
 
-  void set_scratch(float* scratch) { dense_rows_ = scratch, dense_ = scratch + kPieceKeys * kWidth; }
+  void take_scratch(Arena& arena) {
+    dense_rows_ = arena.take<float>(kPieceKeys * kWidth);
+    dense_ = arena.take<float>(kPieceKeys * kWidth);
+  }
 
   // Prepares for keys [begin, begin + keys) of the segment and a panel of `vectors` vectors.
   void prepare(const PanelRanges<V>& ranges, int vectors, int64_t begin, int64_t keys, const Queries& queries) {

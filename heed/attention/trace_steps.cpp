@@ -2,7 +2,6 @@
 
 #include <limits>
 #include <string>
-#include <vector>
 
 #include "heed/attention/dropout.h"
 #include "heed/ops/matmul.h"
@@ -14,30 +13,28 @@ MaskSizes sizes_of(const AttentionInputs& in) { return {in.q.size(0), in.q.size(
 
 int64_t group_of(const AttentionInputs& in) { return in.q.size(2) / in.k.size(2); }
 
-// The steps of Tq × Tk numbers that a call with these options takes.
-std::vector<AttentionStep> score_steps(const AttentionOptions& options) {
-  std::vector<AttentionStep> steps;
-  for (const AttentionStep step :
-       {AttentionStep::scores, AttentionStep::scaled, AttentionStep::capped, AttentionStep::biased,
-        AttentionStep::masked, AttentionStep::weights, AttentionStep::dropped}) {
-    const bool taken = step == AttentionStep::masked ? hides_keys(options) : takes_step(options.scores, step);
-    if (taken) steps.push_back(step);
-  }
-  return steps;
+// Does a call with these options take the step, as one of its own?
+bool is_taken(const AttentionOptions& options, AttentionStep step) {
+  return step == AttentionStep::masked ? hides_keys(options) : takes_step(options.scores, step);
 }
 
 // Adds a recording [B, H, Tq, Tk], and visit(place, matrix) fills the [queries, Tk] matrix of each item and head.
 template <class Visit>
-void record_matrices(std::string name, const AttentionInputs& in, Trace& trace, Visit visit) {
+void record_matrices(std::string_view name, const AttentionInputs& in, Trace& trace, Visit visit) {
   if (!trace.wants(name)) return;
   const MaskSizes s = sizes_of(in);
-  Recording& made = trace.add(std::move(name), {"B", "H", "Tq", "Tk"}, {s.batch, s.heads, s.t_q, s.t_k});
+  Recording& made = trace.add(name, step_row(AttentionStep::weights).dims, {s.batch, s.heads, s.t_q, s.t_k});
   const View<float, 4> values = made.values.view<4>();
   for (int64_t b = 0; b < values.size(0); ++b) {
     for (int64_t h = 0; h < values.size(1); ++h) {
       visit(TilePlace{b, made.first[1] + h, made.first[2], 0}, values[b][h]);
     }
   }
+}
+
+// The gradient of a step has its dimensions.
+void record_gradient(Trace& trace, AttentionStep step, const View<const float, 4>& whole, int64_t group = 1) {
+  trace.record(gradient_name(step), step_row(step).dims, whole, group);
 }
 
 }  // namespace
@@ -69,38 +66,40 @@ bool sees_key(const AttentionOptions& options, const MaskSizes& sizes, const Til
 
 void record_attention(const AttentionInputs& in, const AttentionOptions& options, RowStates<const float> rows,
                       View<const float, 4> heads, Trace& trace) {
-  trace.record("q", {"B", "Tq", "H", "Dk"}, in.q);
-  trace.record("k", {"B", "Tk", "Hkv", "Dk"}, in.k, group_of(in));
-  trace.record("v", {"B", "Tk", "Hkv", "Dv"}, in.v, group_of(in));
-  for (const AttentionStep step : score_steps(options)) {
-    record_matrices(std::string(step_name(step)), in, trace, [&](const TilePlace& place, const View<float, 2>& out) {
+  record_step(trace, AttentionStep::q, in.q);
+  record_step(trace, AttentionStep::k, in.k, group_of(in));
+  record_step(trace, AttentionStep::v, in.v, group_of(in));
+  for (const AttentionStep step : all_steps()) {
+    if (!is_query_by_key(step) || !is_taken(options, step)) continue;
+    record_matrices(step_name(step), in, trace, [&](const TilePlace& place, const View<float, 2>& out) {
       attention_tile(in, options, rows, step, place, out);
     });
   }
-  trace.record("heads", {"B", "Tq", "H", "Dv"}, heads);
+  record_step(trace, AttentionStep::heads, heads);
 }
 
 void record_attention_gradients(const AttentionInputs& in, const AttentionOptions& options,
                                 View<const float, 4> d_heads, const AttentionGradients& gradients, Trace& trace) {
-  trace.record<4>("q.grad", {"B", "Tq", "H", "Dk"}, gradients.d_q);
-  trace.record<4>("k.grad", {"B", "Tk", "Hkv", "Dk"}, gradients.d_k, group_of(in));
-  trace.record<4>("v.grad", {"B", "Tk", "Hkv", "Dv"}, gradients.d_v, group_of(in));
+  record_gradient(trace, AttentionStep::q, gradients.d_q.view);
+  record_gradient(trace, AttentionStep::k, gradients.d_k.view, group_of(in));
+  record_gradient(trace, AttentionStep::v, gradients.d_v.view, group_of(in));
   const MaskSizes sizes = sizes_of(in);
   const Dropout& dropout = options.scores.dropout;
-  record_matrices("weights.grad", in, trace, [&](const TilePlace& place, const View<float, 2>& out) {
-    const auto [b, head, first, first_key] = place;
-    const View<const float, 2> d_rows = d_heads[b].permuted({1, 0, 2})[head].slice(0, first, out.size(0));
-    const View<const float, 2> v = in.v[b].permuted({1, 0, 2})[head / group_of(in)];
-    matmul(d_rows, v.transposed(), out);
-    for (int64_t i = 0; i < out.size(0); ++i) {
-      const DropoutRow dropout_of_row = dropout_row(dropout_head(dropout, b, head), first + i);
-      for (int64_t k = 0; k < out.size(1); ++k) {
-        const bool kept = dropout_bits(dropout_of_row, k) >= dropout_threshold(dropout);
-        if (!kept || !sees_key(options, sizes, {b, head, first + i, k})) out(i, k) = 0.0F;
-        if (kept) out(i, k) *= static_cast<float>(dropout_scale(dropout));
-      }
-    }
-  });
+  record_matrices(
+      gradient_name(AttentionStep::weights), in, trace, [&](const TilePlace& place, const View<float, 2>& out) {
+        const auto [b, head, first, first_key] = place;
+        const View<const float, 2> d_rows = d_heads[b].permuted({1, 0, 2})[head].slice(0, first, out.size(0));
+        const View<const float, 2> v = in.v[b].permuted({1, 0, 2})[head / group_of(in)];
+        matmul(d_rows, v.transposed(), out);
+        for (int64_t i = 0; i < out.size(0); ++i) {
+          const DropoutRow dropout_of_row = dropout_row(dropout_head(dropout, b, head), first + i);
+          for (int64_t k = 0; k < out.size(1); ++k) {
+            const bool kept = dropout_bits(dropout_of_row, k) >= dropout_threshold(dropout);
+            if (!kept || !sees_key(options, sizes, {b, head, first + i, k})) out(i, k) = 0.0F;
+            if (kept) out(i, k) *= static_cast<float>(dropout_scale(dropout));
+          }
+        }
+      });
 }
 
 }  // namespace heed

@@ -7,6 +7,13 @@
 
 namespace heed {
 
+// Records a step from its whole tensor, under its name and with its dimensions.
+template <int N>
+void record_step(Trace& trace, AttentionStep step, View<const float, N> whole, int64_t group = 1) {
+  const StepRow& row = step_row(step);
+  trace.record(row.name, row.dims, whole, group);
+}
+
 // Records q, k, v, the steps from scores to dropped and heads, those that this call takes. `rows` and `heads` are what
 // attention_forward filled; with sigmoid there are no row states.
 void record_attention(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,

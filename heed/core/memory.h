@@ -1,4 +1,4 @@
-// Aligned memory: the buffer behind Tensor and Workspace.
+// Aligned memory: the buffer behind Tensor and Arena.
 #pragma once
 
 #include <cstddef>
@@ -33,13 +33,6 @@ constexpr Integer round_up(Integer value, Integer unit) {
 template <class Integer>
 constexpr Integer divide_up(Integer value, Integer unit) {
   return (value + unit - 1) / unit;
-}
-
-// Floats that hold `count` values of T and end on a cache line: how parts of a Workspace are laid out.
-template <class T>
-int64_t aligned_floats(int64_t count) {
-  const auto bytes = round_up<int64_t>(count * static_cast<int64_t>(sizeof(T)), kAlignment);
-  return bytes / static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace heed

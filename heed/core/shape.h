@@ -24,11 +24,25 @@ std::string to_text(const Sizes& sizes) {
   return text + "]";
 }
 
-// Number of elements; 1 for rank 0.
+namespace detail {
+// Not inline: a compiler that sees the limit warns of it wherever a count becomes the size of an array.
+int64_t limit_of_product(int64_t a, int64_t b);
+}  // namespace detail
+
+// a · b, or the nearest limit of int64_t.
+inline int64_t multiply_saturating(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? detail::limit_of_product(a, b) : product;
+}
+
+// Number of elements; 1 for rank 0. A size of 0 counts whatever the others: their product may be beyond any limit.
 template <class Sizes>
 int64_t element_count(const Sizes& sizes) {
   int64_t count = 1;
-  for (const int64_t size : sizes) count *= size;
+  for (const int64_t size : sizes) {
+    if (size == 0) return 0;
+    count = multiply_saturating(count, size);
+  }
   return count;
 }
 
@@ -39,7 +53,7 @@ Shape<N> contiguous_strides(const Shape<N>& shape) {
   int64_t step = 1;
   for (int i = N - 1; i >= 0; --i) {
     strides[static_cast<size_t>(i)] = step;
-    step *= shape[static_cast<size_t>(i)];
+    step = multiply_saturating(step, shape[static_cast<size_t>(i)]);
   }
   return strides;
 }

@@ -1,7 +1,9 @@
-// Tensor: owns f32, dynamic rank, row-major; a regular value (copy is deep, move is cheap).
+// TensorOf<T>: owns its elements, dynamic rank, row-major; a regular value (copy is deep, move is cheap). Tensor is the
+// one of floats; token ids and labels are TensorOf<int64_t> or TensorOf<int32_t>, dense masks TensorOf<bool>.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -12,38 +14,43 @@
 
 namespace heed {
 
-class Tensor {
+// T is float, int32_t, int64_t or bool.
+template <class T>
+class TensorOf {
  public:
-  Tensor() = default;
+  TensorOf() = default;
 
-  // Zeros of the given shape.
-  explicit Tensor(std::vector<int64_t> shape);
+  // Zeros (false) of the given shape.
+  explicit TensorOf(std::vector<int64_t> shape);
 
-  Tensor(const Tensor& other);
-  Tensor(Tensor&& other) noexcept : shape_(std::exchange(other.shape_, {})), data_(std::move(other.data_)) {}
-  Tensor& operator=(Tensor other) noexcept {
+  TensorOf(const TensorOf& other);
+  TensorOf(TensorOf&& other) noexcept : shape_(std::exchange(other.shape_, {})), data_(std::move(other.data_)) {}
+  TensorOf& operator=(TensorOf other) noexcept {
     std::swap(shape_, other.shape_);
     std::swap(data_, other.data_);
     return *this;
   }
-  ~Tensor() = default;
+  ~TensorOf() = default;
 
   const std::vector<int64_t>& shape() const { return shape_; }
   int rank() const { return static_cast<int>(shape_.size()); }
   int64_t count() const { return data_ ? element_count(shape_) : 0; }
 
-  std::span<float> values() { return {data_.get(), static_cast<size_t>(count())}; }
-  std::span<const float> values() const { return {data_.get(), static_cast<size_t>(count())}; }
+  std::span<T> values() { return {data_.get(), static_cast<size_t>(count())}; }
+  std::span<const T> values() const { return {data_.get(), static_cast<size_t>(count())}; }
 
-  // The whole tensor as a view of rank N; an error when its rank is another.
+  // The whole tensor as a view of rank N; an error when its rank is another. A view does not keep its tensor alive, so
+  // there is none of a temporary: name the tensor first.
   template <int N>
-  View<float, N> view() {
+  View<T, N> view() & {
     return {data_.get(), sizes<N>()};
   }
   template <int N>
-  View<const float, N> view() const {
+  View<const T, N> view() const& {
     return {data_.get(), sizes<N>()};
   }
+  template <int N>
+  View<const T, N> view() const&& = delete;
 
  private:
   template <int N>
@@ -55,7 +62,14 @@ class Tensor {
   }
 
   std::vector<int64_t> shape_;
-  AlignedArray<float> data_;
+  AlignedArray<T> data_;
 };
+
+using Tensor = TensorOf<float>;
+
+extern template class TensorOf<float>;
+extern template class TensorOf<int32_t>;
+extern template class TensorOf<int64_t>;
+extern template class TensorOf<bool>;
 
 }  // namespace heed

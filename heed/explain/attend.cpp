@@ -34,7 +34,7 @@ QueryRange shown_rows(const AttendRequest& request, int64_t t_q) {
 // The call saw queries `rows` alone; a recording says where they lie among all.
 void place_among_all(Recording& recording, const QueryRange& rows, int64_t t_q) {
   for (size_t i = 0; i < recording.dims.size(); ++i) {
-    if (recording.dims[i] != "Tq") continue;
+    if (recording.dims[i] != Dim::t_q) continue;
     recording.first[i] += rows.begin;
     recording.whole[i] = t_q;
   }
@@ -43,7 +43,7 @@ void place_among_all(Recording& recording, const QueryRange& rows, int64_t t_q) 
 // Which keys the rows shown see, where any is hidden and the matrix of it is shown.
 Tensor visible_of(const AttendRun& run, const std::vector<Recording>& steps) {
   const auto shown = std::find_if(steps.begin(), steps.end(), [](const Recording& each) {
-    return each.name == "masked" || each.name == "weights";
+    return each.name == step_name(AttentionStep::masked) || each.name == step_name(AttentionStep::weights);
   });
   if (shown == steps.end() || !hides_keys(run.options)) return {};
   Tensor visible(shown->values.shape());
@@ -103,8 +103,6 @@ AttentionPlan plan_of(const AttendCase& given, const AttendSizes& s) {
                         options_of(given, {0, s.t_q}));
 }
 
-std::string plus(const Tensor& bias, const char* name) { return bias.count() > 0 ? std::string(" + ") + name : ""; }
-
 }  // namespace
 
 Walkthrough attend(const AttendCase& given, const AttendRequest& request) {
@@ -136,42 +134,22 @@ Tensor attend_output(const AttendCase& given) {
   return result;
 }
 
-StepText step_text(const AttendCase& given, const std::string& name) {
-  const Layer& layer = given.layer;
-  const std::string source = given.is_self() ? "x" : "context";
-  if (name == "x") return {0, given.is_self() ? "x, a row for each token" : "x, where the queries come from"};
-  if (name == "context") return {0, "context, where keys and values come from"};
-  if (name == "q" || name == "k" || name == "v") {
-    if (!layer.given()) return {1, name + ", as given"};
-    if (name == "q") return {1, "q = x W_Q" + plus(layer.q_bias, "b_Q")};
-    if (name == "k") return {1, "k = " + source + " W_K" + plus(layer.k_bias, "b_K")};
-    return {1, "v = " + source + " W_V" + plus(layer.v_bias, "b_V")};
-  }
-  if (name == "scores") return {3, "scores = q kᵀ"};
-  if (name == "scaled") {
-    if (given.scale) return {3, "scaled = " + shortest(*given.scale) + " · scores"};
-    return {3, "scaled = scores / √" + std::to_string(sizes_of(given).d_k)};
-  }
-  const std::string cap = given.soft_cap ? shortest(*given.soft_cap) : "";
-  if (name == "capped") return {3, "capped = " + cap + " · tanh(scaled / " + cap + ")"};
-  const std::string before_bias = given.soft_cap ? "capped" : "scaled";
-  const bool alibi = given.alibi_slopes.count() > 0;
-  const bool bias = given.bias.count() > 0;
-  if (name == "biased") {
-    return {3, "biased = " + before_bias + (alibi ? " − slope · |distance|" : "") + (bias ? " + bias" : "")};
-  }
-  const std::string before_mask = alibi || bias ? "biased" : before_bias;
-  if (name == "masked") return {3, "masked = " + before_mask + ", −∞ where a key is hidden"};
-  if (name == "weights") {
-    const bool hides = hides_keys(options_of(given, {0, sizes_of(given).t_q}));
-    const std::string from = hides ? "masked" : before_mask;
-    if (given.sigmoid) return {3, "weights = sigmoid(" + from + "), each for itself"};
-    return {3, "weights = softmax(" + from + ")" + (given.sinks.count() > 0 ? ", the sink in the sum" : "")};
-  }
-  if (name == "heads") return {4, "heads = weights v"};
-  if (name == "concat") return {6, "concat = the heads side by side"};
-  if (name == "out") return {7, "out = concat W_O" + plus(layer.out_bias, "b_O")};
-  fail("step_text", "there is no step '", name, "'");
+std::string step_formula(const AttendCase& given, AttentionStep step) {
+  const bool projected = step_row(step).number == 1;
+  if (projected && !given.layer.given()) return given_formula(step);
+  FormulaTerms terms;
+  terms.role = given.is_self() ? "a row for each token" : "where the queries come from";
+  terms.scaled =
+      given.scale ? shortest(*given.scale) + " · scores" : "scores / √" + std::to_string(sizes_of(given).d_k);
+  if (given.soft_cap) terms.cap = shortest(*given.soft_cap);
+  if (given.alibi_slopes.count() > 0) terms.added += " − slope · |distance|";
+  if (given.bias.count() > 0) terms.added += " + bias";
+  terms.hidden = "−∞";
+  terms.normaliser = given.sigmoid ? "sigmoid" : "softmax";
+  if (given.sigmoid) terms.remark = ", each for itself";
+  if (given.sinks.count() > 0 && !given.sigmoid) terms.remark = ", the sink in the sum";
+  const auto taken = [&](AttentionStep each) { return takes_step(given, each); };
+  return step_formula(step, taken_sources(step, taken), terms);
 }
 
 }  // namespace heed::explain

@@ -49,8 +49,14 @@ struct Gradient {
 };
 
 struct AttendChecks {
-  std::optional<double> row_sum_max_err;   // |Σ weights - 1|; none with sigmoid or sinks, or where no row sees a key
-  std::optional<double> ref_max_abs_diff;  // weights, heads and out against double; none where there was no finite row
+  // Rows with a number that is NaN or infinite: of heads, among rows_shown; of out, among items and rows shown (none
+  // without W_O, or where one head is asked for). A weight that is not finite makes its row of heads so.
+  int64_t rows_nonfinite = 0;
+  std::optional<int64_t> out_rows_nonfinite;
+  std::string first_row_nonfinite;         // "head 0, row 1": of heads, or where all of heads are finite, of out
+  std::optional<double> row_sum_max_err;   // |Σ weights - 1| of finite rows; none with sigmoid or sinks, or where no
+                                           // finite row sees a key
+  std::optional<double> ref_max_abs_diff;  // weights, heads and out against double, where one of both is finite
   int64_t rows_checked = 0;                // of those shown, over batch and heads
   int64_t rows_shown = 0;
   bool from_projections = false;  // the double reference begins at x; else at q, k and v
@@ -77,11 +83,7 @@ Walkthrough attend(const AttendCase& given, const AttendRequest& request);
 // heads → [B, Tq, H, Dv], or the layer's out or concat → [B, Tq, C]: all queries, nothing recorded.
 Tensor attend_output(const AttendCase& given);
 
-// Which of the seven steps a name belongs to, and its formula in this case: "scaled = scores / √3".
-struct StepText {
-  int number = 0;
-  std::string formula;
-};
-StepText step_text(const AttendCase& given, const std::string& name);
+// The formula of a step in this case: "scaled = scores / √3".
+std::string step_formula(const AttendCase& given, AttentionStep step);
 
 }  // namespace heed::explain

@@ -1,18 +1,15 @@
 #include "heed/explain/attend_case.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "heed/attention/trace_steps.h"
 #include "heed/explain/number_text.h"
+#include "heed/explain/steps.h"
 
 namespace heed::explain {
 namespace {
-
-View<const float, 2> matrix(const Tensor& weight) {
-  return weight.count() == 0 ? View<const float, 2>() : weight.view<2>();
-}
-View<const float, 1> vector(const Tensor& bias) { return bias.count() == 0 ? View<const float, 1>() : bias.view<1>(); }
 
 // Position of query 0 among the keys.
 int64_t query_offset(const AttendCase& given, const AttendSizes& sizes) {
@@ -51,11 +48,6 @@ Mask mask_of(const AttendCase& given, const AttendSizes& sizes, const QueryRange
 }
 
 }  // namespace
-
-MultiHeadParameters<const float> Layer::parameters() const {
-  return {matrix(q),      matrix(k),      matrix(v),      matrix(out),
-          vector(q_bias), vector(k_bias), vector(v_bias), vector(out_bias)};
-}
 
 AttendSizes sizes_of(const AttendCase& given) {
   if (!given.layer.given()) {
@@ -102,19 +94,79 @@ std::vector<std::string> option_names(const AttendCase& given) {
   return names;
 }
 
+const Tensor& parameter_of(const Layer& layer, AttentionStep step) {
+  switch (step) {
+    case AttentionStep::w_q:
+      return layer.q;
+    case AttentionStep::b_q:
+      return layer.q_bias;
+    case AttentionStep::w_k:
+      return layer.k;
+    case AttentionStep::b_k:
+      return layer.k_bias;
+    case AttentionStep::w_v:
+      return layer.v;
+    case AttentionStep::b_v:
+      return layer.v_bias;
+    case AttentionStep::w_o:
+      return layer.out;
+    case AttentionStep::b_o:
+      return layer.out_bias;
+    default:
+      fail("parameter_of", "step ", step_name(step), " is no parameter");
+  }
+}
+
+std::vector<AttentionStep> parameters_of(const Layer& layer) {
+  std::vector<AttentionStep> found;
+  for (const AttentionStep step : all_steps()) {
+    if (step_row(step).kind == StepKind::parameter && parameter_of(layer, step).count() > 0) found.push_back(step);
+  }
+  std::stable_partition(found.begin(), found.end(), [](AttentionStep each) { return step_row(each).dims.size() == 2; });
+  return found;
+}
+
+bool takes_step(const AttendCase& given, AttentionStep step) {
+  if (step_row(step).kind == StepKind::parameter) return parameter_of(given.layer, step).count() > 0;
+  switch (step) {
+    case AttentionStep::x:
+      return given.layer.given();
+    case AttentionStep::context:
+      return given.layer.given() && !given.is_self();
+    case AttentionStep::capped:
+      return given.soft_cap.has_value();
+    case AttentionStep::biased:
+      return given.alibi_slopes.count() > 0 || given.bias.count() > 0;
+    case AttentionStep::masked:
+      return hides_keys(options_of(given, {0, sizes_of(given).t_q}));
+    case AttentionStep::concat:
+      return given.layer.given() || sizes_of(given).heads > 1;
+    case AttentionStep::out:
+      return given.layer.out.count() > 0;
+    default:
+      return is_explained(step);
+  }
+}
+
 std::vector<std::string> step_names(const AttendCase& given) {
   std::vector<std::string> names;
-  if (given.layer.given()) names.emplace_back("x");
-  if (given.layer.given() && !given.is_self()) names.emplace_back("context");
-  for (const char* name : {"q", "k", "v", "scores", "scaled"}) names.emplace_back(name);
-  if (given.soft_cap) names.emplace_back("capped");
-  if (given.alibi_slopes.count() > 0 || given.bias.count() > 0) names.emplace_back("biased");
-  if (hides_keys(options_of(given, {0, sizes_of(given).t_q}))) names.emplace_back("masked");
-  names.emplace_back("weights");
-  names.emplace_back("heads");
-  if (given.layer.given() || sizes_of(given).heads > 1) names.emplace_back("concat");
-  if (given.layer.out.count() > 0) names.emplace_back("out");
+  for (const AttentionStep step : all_steps()) {
+    const bool shown = step_row(step).kind != StepKind::parameter;
+    if (shown && takes_step(given, step)) names.emplace_back(step_name(step));
+  }
   return names;
+}
+
+const std::vector<std::string>& step_names() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (const AttentionStep step : all_steps()) {
+      const bool shown = step_row(step).kind != StepKind::parameter && is_explained(step);
+      if (shown) names.emplace_back(step_name(step));
+    }
+    return names;
+  }();
+  return kNames;
 }
 
 }  // namespace heed::explain

@@ -8,20 +8,16 @@
 
 #include "heed/attention/attention.h"
 #include "heed/attention/multihead.h"
+#include "heed/attention/step_table.h"
 #include "heed/core/memory.h"
 #include "heed/core/tensor.h"
+#include "heed/nn/multihead_weights.h"
 #include "heed/trace/trace.h"
 
 namespace heed::explain {
 
-// The projections around attention, as PyTorch has them: [outputs, inputs]. An empty tensor is absent.
-struct Layer {
-  Tensor q, k, v, out;
-  Tensor q_bias, k_bias, v_bias, out_bias;
-
-  bool given() const { return q.count() > 0; }
-  MultiHeadParameters<const float> parameters() const;
-};
+// The projections around attention.
+using Layer = MultiHeadWeights;
 
 // Where the queries stand among the keys. Unstated is right where Tq == Tk alone.
 enum class Align { unstated, top_left, bottom_right };
@@ -95,7 +91,16 @@ AttentionOptions options_of(const AttendCase& given, const QueryRange& rows);
 // "soft cap 30", "ALiBi", …: what is not in the mask.
 std::vector<std::string> option_names(const AttendCase& given);
 
-// The steps this case takes, in their order, by the names they have everywhere.
-std::vector<std::string> step_names(const AttendCase& given);
+// A weight or bias of the layer, by its step: W_Q, b_Q, …
+const Tensor& parameter_of(const Layer& layer, AttentionStep step);
+// Those that are given: weights, then biases.
+std::vector<AttentionStep> parameters_of(const Layer& layer);
+
+// Does this case take the step: is the input or parameter given, the step computed as one of its own?
+bool takes_step(const AttendCase& given, AttentionStep step);
+
+// The steps that are shown: inputs and what is computed, in their order.
+std::vector<std::string> step_names(const AttendCase& given);  // those that this case takes
+const std::vector<std::string>& step_names();                  // those that some case takes
 
 }  // namespace heed::explain

@@ -1,6 +1,7 @@
 #include "heed/explain/attend_checks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -74,6 +75,46 @@ ExactHead projected_head(const Tensor& tokens, const QueryRange& rows, const Ten
     }
   }
   return made;
+}
+
+// Are all numbers of this row of heads finite?
+bool is_finite(const View<const float, 4>& heads, const std::array<int64_t, 4>& row) {
+  for (int64_t d = 0; d < heads.size(3); ++d) {
+    if (!std::isfinite(heads(row[0], row[1], row[2], d))) return false;
+  }
+  return true;
+}
+
+// "item 1, head 0, row 3"; the item and the head where there are several.
+std::string place_text(const AttendSizes& s, int64_t b, std::optional<int64_t> head, int64_t row) {
+  std::string text = s.batch > 1 ? "item " + std::to_string(b) + ", " : "";
+  if (head && s.heads > 1) text += "head " + std::to_string(*head) + ", ";
+  return text + "row " + std::to_string(row);
+}
+
+// Counts the rows shown that are not finite: all of them, however many are checked against double.
+void count_nonfinite(const AttendSizes& s, const AttendRun& run, std::optional<int64_t> head, AttendChecks& checks) {
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t h = head.value_or(0); h < (head ? *head + 1 : s.heads); ++h) {
+      for (int64_t i = 0; i < run.rows.count(); ++i) {
+        if (is_finite(run.heads, {b, i, h, 0})) continue;
+        if (checks.rows_nonfinite++ == 0) checks.first_row_nonfinite = place_text(s, b, h, run.rows.begin + i);
+      }
+    }
+  }
+  if (head || run.out.data() == nullptr) return;
+  int64_t count = 0;
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t i = 0; i < run.rows.count(); ++i) {
+      const float* out = &run.out(b, i, 0);
+      if (std::all_of(out, out + run.out.size(2), [](float each) { return std::isfinite(each); })) continue;
+      ++count;
+      if (checks.first_row_nonfinite.empty()) {
+        checks.first_row_nonfinite = place_text(s, b, std::nullopt, run.rows.begin + i);
+      }
+    }
+  }
+  checks.out_rows_nonfinite = count;
 }
 
 class Checker {
@@ -163,12 +204,13 @@ class Checker {
   void compare_row(const reference::Row<double>& exact, std::span<const float> weights, int64_t n) {
     double sum = 0.0;
     bool sees = false;
+    const bool finite = is_finite(run_.heads, {exact.b, row(n), exact.head, 0});
     for (size_t k = 0; k < weights.size(); ++k) {
       sum += static_cast<double>(weights[k]);
       sees = sees || exact.visible[k];
       against_reference_.see(weights[k], exact.weights[k]);
     }
-    if (sees && std::isfinite(sum)) row_sums_.see(1.0F, sum);
+    if (sees && finite) row_sums_.see(1.0F, sum);  // rows_nonfinite counts the others
     for (int64_t d = 0; d < sizes_.d_v; ++d) {
       double head = 0.0;
       for (size_t k = 0; k < weights.size(); ++k) {
@@ -252,6 +294,7 @@ void count_keys(const AttendCase& given, AttendChecks& checks) {
 
 AttendChecks checks_of(const AttendCase& given, const AttendRun& run, std::optional<int64_t> head) {
   AttendChecks checks;
+  count_nonfinite(sizes_of(given), run, head, checks);
   count_keys(given, checks);
   Checker(given, run, head).run(checks);
   return checks;

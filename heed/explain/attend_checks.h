@@ -1,4 +1,4 @@
-// The checks at the end of a walkthrough: row sums, the float64 reference, rows that see no key.
+// The checks at the end of a walkthrough: rows not finite, row sums, the float64 reference, rows that see no key.
 #pragma once
 
 #include <optional>

@@ -10,9 +10,11 @@ namespace heed::explain {
 namespace {
 
 // [outputs, inputs] as row vectors take it.
-Recording parameter_gradient(std::string name, std::vector<std::string> dims, const Tensor& gradient) {
+Recording parameter_gradient(const AttendCase& given, AttentionStep step, const Tensor& gradient) {
   const View<const float, 2> from = gradient.view<2>();
-  Recording made{std::move(name), std::move(dims), {from.size(1), from.size(0)}, {0, 0}, {}};
+  const std::span<const Dim> dims = step_row(step).dims;
+  Recording made{gradient_name(step), {dims.begin(), dims.end()}, {from.size(1), from.size(0)}, {0, 0}, {}};
+  if (given.is_self()) std::replace(made.dims.begin(), made.dims.end(), Dim::c_context, Dim::c);
   made.values = Tensor({from.size(1), from.size(0)});
   const View<float, 2> to = made.values.view<2>();
   for (int64_t i = 0; i < to.size(0); ++i) {
@@ -47,11 +49,10 @@ std::vector<Recording> layer_gradients(const AttendCase& given, const Tensor& d_
 
   std::vector<Recording> result = std::move(trace.recordings());
   if (!trace.filter().names.empty()) return result;
-  const std::string source = given.is_self() ? "C" : "C'";
-  result.push_back(parameter_gradient("W_Q.grad", {"C", "H·Dk"}, d_q));
-  result.push_back(parameter_gradient("W_K.grad", {source, "Hkv·Dk"}, d_k));
-  result.push_back(parameter_gradient("W_V.grad", {source, "Hkv·Dv"}, d_v));
-  if (d_o.count() > 0) result.push_back(parameter_gradient("W_O.grad", {"H·Dv", "C_out"}, d_o));
+  result.push_back(parameter_gradient(given, AttentionStep::w_q, d_q));
+  result.push_back(parameter_gradient(given, AttentionStep::w_k, d_k));
+  result.push_back(parameter_gradient(given, AttentionStep::w_v, d_v));
+  if (d_o.count() > 0) result.push_back(parameter_gradient(given, AttentionStep::w_o, d_o));
   return result;
 }
 

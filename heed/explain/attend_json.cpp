@@ -21,8 +21,7 @@ void put_data(JsonText& json, const Tensor& values, bool omit) {
 }
 
 // A weight as row vectors take it, [inputs, outputs]; a bias as it is.
-void put_parameter(JsonText& json, const char* name, const Tensor& parameter) {
-  if (parameter.count() == 0) return;
+void put_parameter(JsonText& json, AttentionStep step, const Tensor& parameter) {
   Tensor turned = parameter;
   if (parameter.rank() == 2) {
     turned = Tensor({parameter.shape()[1], parameter.shape()[0]});
@@ -30,21 +29,14 @@ void put_parameter(JsonText& json, const char* name, const Tensor& parameter) {
       for (int64_t j = 0; j < turned.shape()[1]; ++j) turned.view<2>()(i, j) = parameter.view<2>()(j, i);
     }
   }
-  json.line().begin_object().key("name").value(name).key("shape").list(turned.shape());
+  json.line().begin_object().key("name").value(step_name(step)).key("shape").list(turned.shape());
   put_data(json, turned, true);
   json.end_object();
 }
 
 void put_parameters(JsonText& json, const Layer& layer) {
   json.line().key("parameters").begin_array();
-  put_parameter(json, "W_Q", layer.q);
-  put_parameter(json, "W_K", layer.k);
-  put_parameter(json, "W_V", layer.v);
-  put_parameter(json, "W_O", layer.out);
-  put_parameter(json, "b_Q", layer.q_bias);
-  put_parameter(json, "b_K", layer.k_bias);
-  put_parameter(json, "b_V", layer.v_bias);
-  put_parameter(json, "b_O", layer.out_bias);
+  for (const AttentionStep step : parameters_of(layer)) put_parameter(json, step, parameter_of(layer, step));
   json.end_array();
 }
 
@@ -67,7 +59,9 @@ void put_tokens(JsonText& json, const AttendCase& given) {
 }
 
 void put_recording(JsonText& json, const Recording& step, bool omit) {
-  json.key("dims").list(step.dims).key("shape").list(step.values.shape());
+  json.key("dims").begin_array();
+  for (const Dim dim : step.dims) json.value(dim_name(dim));
+  json.end_array().key("shape").list(step.values.shape());
   json.key("first").list(step.first).key("of").list(step.whole);
   put_data(json, step.values, omit);
   json.key("nonfinite").value(nonfinite(step.values));
@@ -76,11 +70,12 @@ void put_recording(JsonText& json, const Recording& step, bool omit) {
 void put_steps(JsonText& json, const AttendCase& given, const AttendRequest& request, const Walkthrough& all) {
   json.line().key("steps").begin_array();
   for (const Recording& step : all.steps) {
-    const StepText text = step_text(given, step.name);
+    const AttentionStep id = step_named(step.name);
+    const int number = step_row(id).number;
     const bool named = std::find(request.steps.begin(), request.steps.end(), step.name) != request.steps.end();
-    json.line().begin_object().key("n").value(text.number).key("name").value(step.name);
-    json.key("formula").value(text.formula);
-    put_recording(json, step, text.number <= 1 && !named);
+    json.line().begin_object().key("n").value(number).key("name").value(step.name);
+    json.key("formula").value(step_formula(given, id));
+    put_recording(json, step, number <= 1 && !named);
     json.end_object();
   }
   json.end_array();
@@ -121,7 +116,9 @@ void put_gradients(JsonText& json, const std::vector<Gradient>& gradients) {
 }
 
 void put_checks(JsonText& json, const AttendChecks& checks) {
-  json.line().key("checks").begin_object();
+  json.line().key("checks").begin_object().key("rows_nonfinite").value(checks.rows_nonfinite);
+  if (checks.out_rows_nonfinite) json.key("out_rows_nonfinite").value(*checks.out_rows_nonfinite);
+  if (!checks.first_row_nonfinite.empty()) json.key("first_row_nonfinite").value(checks.first_row_nonfinite);
   if (checks.row_sum_max_err) json.key("row_sum_max_err").value(*checks.row_sum_max_err);
   if (checks.ref_max_abs_diff) json.key("ref_max_abs_diff").value(*checks.ref_max_abs_diff);
   json.key("rows_checked").value(checks.rows_checked).key("rows_shown").value(checks.rows_shown);

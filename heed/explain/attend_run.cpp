@@ -22,7 +22,7 @@ Tensor rows_of(const Tensor& x, const QueryRange& rows) {
 
 AttendRun::AttendRun(const AttendCase& given, const QueryRange& asked, Trace* trace)
     : rows(asked), options(options_of(given, asked)) {
-  options.workspace = &workspace_;
+  options.arena = &arena_;
   if (given.layer.given()) {
     run_layer(given, trace);
   } else {
@@ -69,8 +69,8 @@ void AttendRun::run_heads(const AttendCase& given, Trace* trace) {
   attention_forward(inputs, options, heads_.view<4>(), made);
   if (trace == nullptr) return;
   record_attention(inputs, options, states, heads, *trace);
-  trace->record("concat", {"B", "Tq", "H·Dv"},
-                View<const float, 3>(heads.data(), {s.batch, rows.count(), s.heads * s.d_v}));
+  record_step(*trace, AttentionStep::concat,
+              View<const float, 3>(heads.data(), {s.batch, rows.count(), s.heads * s.d_v}));
 }
 
 }  // namespace heed::explain

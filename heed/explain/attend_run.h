@@ -24,7 +24,7 @@ struct AttendRun {
 
   Tensor x_, heads_, reference_, sum_, out_;
   MultiHeadState state_;
-  Workspace workspace_;
+  Arena arena_;
 };
 
 }  // namespace heed::explain

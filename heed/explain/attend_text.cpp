@@ -13,22 +13,26 @@ namespace {
 
 constexpr int64_t kMostMatrices = 4;  // of a step; more are shown by the first and the last
 
-std::string counted(int64_t count, const std::string& one, const std::string& many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
-}
-
-std::string joined(const std::vector<std::string>& parts, const std::string& between) {
-  std::string text;
-  for (const std::string& each : parts) text += text.empty() ? each : between + each;
-  return text;
-}
-
 // "1.2e-07"
 std::string small(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1e", value);
   return value == 0.0 ? "0" : text.data();
 }
+
+}  // namespace
+
+std::string nonfinite_text(const AttendChecks& checks) {
+  const bool of_out = checks.rows_nonfinite == 0;
+  const int64_t count = of_out ? checks.out_rows_nonfinite.value_or(0) : checks.rows_nonfinite;
+  if (count == 0) return "";
+  const std::string rows =
+      of_out ? (count == 1 ? " row of out" : " rows of out") : " of " + std::to_string(checks.rows_shown) + " rows";
+  return std::to_string(count) + rows + (count == 1 ? " is" : " are") +
+         " not finite (NaN or ∞): " + (count == 1 ? "" : "the first is ") + checks.first_row_nonfinite;
+}
+
+namespace {
 
 class Renderer {
  public:
@@ -54,7 +58,7 @@ class Renderer {
     const AttendSizes& s = all_.sizes;
     std::string title = wrapped(given_.title, "", 2, style_);
     title.pop_back();
-    text_ += bold(title, style_) + "\n";
+    text_ += painted(title, Paint::bold, style_) + "\n";
     std::vector<std::string> parts;
     if (s.batch != 1) parts.push_back(counted(s.batch, "item", "items"));
     parts.push_back(counted(s.t_q, "query", "queries"));
@@ -74,13 +78,14 @@ class Renderer {
 
   // "[B, Tq, H, Dk] = [1, 2, 1, 4]", and which part of it is shown.
   std::string shape_text(const Recording& step) const {
-    std::string text = "[" + joined(step.dims, ", ") + "] = " + to_text(step.whole);
+    std::vector<std::string> dims;
+    for (const Dim dim : step.dims) dims.emplace_back(dim_name(dim));
+    std::string text = "[" + joined(dims, ", ") + "] = " + to_text(step.whole);
     for (size_t i = 0; i < step.dims.size(); ++i) {
       const int64_t first = step.first[i], count = step.values.shape()[i];
       if (count == step.whole[i]) continue;
-      const bool head = step.dims[i] == "H" || step.dims[i] == "Hkv";
-      text += head ? ", head " + std::to_string(first)
-                   : ", rows " + std::to_string(first) + ":" + std::to_string(first + count);
+      text += counts_heads(step.dims[i]) ? ", head " + std::to_string(first)
+                                         : ", rows " + std::to_string(first) + ":" + std::to_string(first + count);
     }
     return text;
   }
@@ -96,7 +101,7 @@ class Renderer {
     const bool fits = rest.empty() || columns_of(title) + 3 + columns_of(rest) <= style_.width;
     std::string lines = wrapped(std::string_view(title).substr(3), title.substr(0, 3), 3, style_);
     lines.pop_back();
-    text_ += "\n" + bold(lines, style_) + (fits && !rest.empty() ? "   " + rest : "") + "\n";
+    text_ += "\n" + painted(lines, Paint::bold, style_) + (fits && !rest.empty() ? "   " + rest : "") + "\n";
     if (!fits) put_wrapped(rest, "   ", 3);
   }
 
@@ -116,18 +121,19 @@ class Renderer {
   }
 
   void put_step(const Recording& step) {
-    const StepText about = step_text(given_, step.name);
-    put_moves_before(about.number);
-    put_heading(about.number, about.formula, shape_text(step));
-    const bool projected = about.number == 1 && given_.layer.given();
+    const AttentionStep id = step_named(step.name);
+    const int number = step_row(id).number;
+    put_moves_before(number);
+    put_heading(number, step_formula(given_, id), shape_text(step));
+    const bool projected = number == 1 && given_.layer.given();
     if (projected && step.values.shape()[2] > kMostMatrices) {
       text_ += "  the heads side by side\n";
       put_matrices(side_by_side(step));
     } else {
       put_matrices(step);
     }
-    if (about.number == 0 && request_.steps.empty()) {
-      const bool last = step.name == "context" || given_.is_self();
+    if (number == 0 && request_.steps.empty()) {
+      const bool last = id == AttentionStep::context || given_.is_self();
       if (last) put_parameters();
     }
   }
@@ -135,7 +141,8 @@ class Renderer {
   // [B, T, H, D] → [B, T, H·D]: as the projection gives it, before step 2 takes the heads apart.
   static Recording side_by_side(const Recording& step) {
     const auto merged = [](const std::vector<int64_t>& s) { return std::vector<int64_t>{s[0], s[1], s[2] * s[3]}; };
-    Recording made{step.name, {step.dims[0], step.dims[1], step.dims[2] + "·" + step.dims[3]}, {}, {}, {}};
+    const AttentionStep weight = step_row(step_named(step.name)).sources[1];
+    Recording made{step.name, {step.dims[0], step.dims[1], step_row(weight).dims[1]}, {}, {}, {}};
     made.whole = merged(step.whole);
     made.first = {step.first[0], step.first[1], step.first[2] * step.whole[3]};
     made.values = Tensor(merged(step.values.shape()));
@@ -144,23 +151,18 @@ class Renderer {
   }
 
   void put_parameters() {
-    const Layer& layer = given_.layer;
-    const std::pair<const char*, const Tensor*> weights[] = {
-        {"W_Q", &layer.q}, {"W_K", &layer.k}, {"W_V", &layer.v}, {"W_O", &layer.out}};
-    const std::pair<const char*, const Tensor*> biases[] = {
-        {"b_Q", &layer.q_bias}, {"b_K", &layer.k_bias}, {"b_V", &layer.v_bias}, {"b_O", &layer.out_bias}};
-    for (const auto& [name, weight] : weights) {
-      if (weight->count() == 0) continue;
-      const View<const float, 2> turned = weight->view<2>().transposed();
-      put_titled(std::string("   ") + name, "[inputs, outputs] = " + to_text(turned.shape()));
-      MatrixText matrix{turned};
+    for (const AttentionStep step : parameters_of(given_.layer)) {
+      const Tensor& parameter = parameter_of(given_.layer, step);
+      const std::string title = "   " + std::string(step_name(step));
+      if (parameter.rank() == 1) {
+        put_titled(title, to_text(parameter.shape()));
+        text_ += matrix_text({View<const float, 2>(parameter.values().data(), {1, parameter.count()})}, style_);
+        continue;
+      }
+      MatrixText matrix{parameter.view<2>().transposed()};
       matrix.corner_rows = 2;
+      put_titled(title, "[inputs, outputs] = " + to_text(matrix.values.shape()));
       text_ += matrix_text(matrix, style_);
-    }
-    for (const auto& [name, bias] : biases) {
-      if (bias->count() == 0) continue;
-      put_titled(std::string("   ") + name, to_text(bias->shape()));
-      text_ += matrix_text({View<const float, 2>(bias->values().data(), {1, bias->count()})}, style_);
     }
   }
 
@@ -168,7 +170,7 @@ class Renderer {
   void put_matrices(const Recording& step) {
     const std::vector<int64_t>& shape = step.values.shape();
     const size_t rank = shape.size();
-    const bool by_token = rank == 4 && step.dims[1][0] == 'T';  // [B, T, H, D]
+    const bool by_token = rank == 4 && counts_tokens(step.dims[1]);  // [B, T, H, D]
     const int64_t batch = shape[0];
     const int64_t heads = rank < 4 ? 1 : by_token ? shape[2] : shape[1];
     const int64_t first_head = rank < 4 ? 0 : by_token ? step.first[2] : step.first[1];
@@ -195,9 +197,9 @@ class Renderer {
   }
 
   void put_matrix(const Recording& step, const View<const float, 2>& values, const std::array<int64_t, 2>& place) {
-    const bool scores = step.dims.size() == 4 && step.dims[3] == "Tk";
+    const bool scores = step.dims.back() == Dim::t_k;
     MatrixText matrix{values};
-    const bool of_queries = scores || step.dims[1] == "Tq";
+    const bool of_queries = scores || step.dims[1] == Dim::t_q;
     const auto& labels = of_queries ? given_.query_tokens : given_.key_tokens;
     const int64_t first = scores ? step.first[2] : step.first[1];
     matrix.first_row = first;
@@ -205,7 +207,7 @@ class Renderer {
     if (scores) {
       matrix.column_labels = given_.key_tokens;
       matrix.number_columns = true;
-      matrix.sums = step.name == "weights" && !given_.sigmoid;
+      matrix.sums = step.name == step_name(AttentionStep::weights) && !given_.sigmoid;
       if (all_.visible.count() > 0 && step.values.shape() == all_.visible.shape()) {
         matrix.visible = all_.visible.view<4>()[place[0]][place[1]];
       }
@@ -280,9 +282,14 @@ class Renderer {
 
   void put_checks() {
     const AttendChecks& c = all_.checks;
-    text_ += "\n" + bold("checks", style_) + "\n";
+    text_ += "\n" + painted("checks", Paint::bold, style_) + "\n";
+    const std::string nonfinite = nonfinite_text(c);
+    if (!nonfinite.empty()) put_check("not finite", nonfinite);
     if (c.row_sum_max_err) {
-      put_check("row sums", "1 within " + small(*c.row_sum_max_err));
+      put_check("row sums",
+                "1 within " + small(*c.row_sum_max_err) + (c.rows_nonfinite > 0 ? ", of the finite rows" : ""));
+    } else if (c.rows_nonfinite > 0 && c.rows_nonfinite == c.rows_shown) {
+      put_check("row sums", "none to check: no row is finite");
     } else if (given_.sigmoid) {
       put_check("row sums", "none to check: with sigmoid each weight stands for itself");
     } else if (given_.sinks.count() > 0) {
@@ -296,7 +303,10 @@ class Renderer {
         text += ", on " + std::to_string(c.rows_checked) + " of " + std::to_string(c.rows_shown) + " rows";
       }
       if (given_.layer.given() && !c.from_projections) text += ", from q, k and v on";
+      if (!nonfinite.empty()) text += ", of what is finite";
       put_check("float64 reference", text);
+    } else if (!nonfinite.empty()) {
+      put_check("float64 reference", "none to compare: nothing is finite");
     }
     put_check("visible pairs", std::to_string(c.visible_pairs) + " of " + std::to_string(c.pairs));
     if (c.rows_without_key > 0) {

@@ -14,16 +14,17 @@ namespace {
 using io::TomlValue;
 
 // The steps that a file may begin from; the inputs come besides.
-bool may_be_given(StepId step) {
-  return is_input(step) || step == StepId::q || step == StepId::k || step == StepId::v || step == StepId::scores ||
-         step == StepId::scaled || step == StepId::weights || step == StepId::concat;
+bool may_be_given(AttentionStep step) {
+  return is_input(step) || step == AttentionStep::q || step == AttentionStep::k || step == AttentionStep::v ||
+         step == AttentionStep::scores || step == AttentionStep::scaled || step == AttentionStep::weights ||
+         step == AttentionStep::concat;
 }
 
 template <class Keep>
 std::vector<std::string> step_names(Keep keep) {
   std::vector<std::string> names;
-  for (size_t n = 0; n < kStepCount; ++n) {
-    if (keep(static_cast<StepId>(n))) names.emplace_back(step_name(static_cast<StepId>(n)));
+  for (const AttentionStep step : all_steps()) {
+    if (keep(step)) names.emplace_back(step_name(step));
   }
   return names;
 }
@@ -93,14 +94,13 @@ class CheckFileReader {
                                        "put the steps to be checked into a table [claimed] at the end of the file",
                                        claimed == nullptr ? 0 : claimed->line});
     }
-    check_names(*claimed, file_.path, "claimed.", step_names([](StepId) { return true; }));
+    check_names(*claimed, file_.path, "claimed.", step_names(is_explained));
   }
 
   void read_given() {
-    for (size_t n = 0; n < kStepCount; ++n) {
-      const auto step = static_cast<StepId>(n);
+    for (const AttentionStep step : all_steps()) {
       const std::string name(step_name(step));
-      if (step == StepId::heads || !file_.has(name)) continue;  // `heads` is their number here
+      if (step == AttentionStep::heads || !file_.has(name)) continue;  // `heads` is their number here
       const NamedValue value = file_.at(name);
       example_.given[step] = values_of(arrange(value, read_numbers(value, {}), step, example_.rules));
     }
@@ -108,30 +108,29 @@ class CheckFileReader {
 
   // What is given may not be computable from what else is given, and every option must matter.
   void check_given_once(const StepValues& values) const {
-    for (size_t n = 0; n < kStepCount; ++n) {
-      const auto step = static_cast<StepId>(n);
+    for (const AttentionStep step : all_steps()) {
       if (!example_.given.has(step) || is_input(step)) continue;
-      const std::vector<StepId> sources = sources_of(example_.rules, values, step);
-      if (!std::all_of(sources.begin(), sources.end(), [&](StepId each) { return values.has(each); })) continue;
+      const std::vector<AttentionStep> sources = sources_of(example_.rules, values, step);
+      if (!std::all_of(sources.begin(), sources.end(), [&](AttentionStep each) { return values.has(each); })) continue;
       std::string names;
-      for (const StepId each : sources) names += (names.empty() ? "" : " and ") + std::string(step_name(each));
+      for (const AttentionStep each : sources) names += (names.empty() ? "" : " and ") + std::string(step_name(each));
       file_.at(std::string(step_name(step))).refuse(names + " give it already", "leave it out, or claim it");
     }
   }
 
   void check_used_options() const {
-    const auto refuse_with = [&](StepId step, std::initializer_list<const char*> names) {
+    const auto refuse_with = [&](AttentionStep step, std::initializer_list<const char*> names) {
       if (!example_.given.has(step)) return;
       for (const char* name : names) {
         if (file_.has(name))
           file_.at(name).refuse("it changes nothing, because " + std::string(step_name(step)) + " is given");
       }
     };
-    refuse_with(StepId::scaled, {"scale", "d_k"});
-    refuse_with(StepId::weights, {"scale", "d_k", "softcap", "bias", "alibi", "mask", "align", "window", "lengths",
-                                  "keep", "block", "sinks", "normalizer"});
-    const bool context = example_.given.has(StepId::context);
-    if (context && !example_.given.has(StepId::w_k) && !example_.given.has(StepId::w_v)) {
+    refuse_with(AttentionStep::scaled, {"scale", "d_k"});
+    refuse_with(AttentionStep::weights, {"scale", "d_k", "softcap", "bias", "alibi", "mask", "align", "window",
+                                         "lengths", "keep", "block", "sinks", "normalizer"});
+    const bool context = example_.given.has(AttentionStep::context);
+    if (context && !example_.given.has(AttentionStep::w_k) && !example_.given.has(AttentionStep::w_v)) {
       file_.at("context").refuse("nothing is computed from it", "give W_K and W_V");
     }
   }
@@ -141,11 +140,11 @@ class CheckFileReader {
       const StepValues before_mask = compute_steps(example_.rules, example_.given);
       check_given_once(before_mask);
       check_scale(before_mask);
-      const Matrices& weights = before_mask[StepId::weights];
+      const Matrices& weights = before_mask[AttentionStep::weights];
       for (const char* name : {"bias", "alibi", "mask", "align", "window", "lengths", "keep", "block"}) {
         if (weights.empty() && file_.has(name)) file_.at(name).refuse("there are no scores", "give q and k, or scores");
       }
-      if (!weights.empty() && !example_.given.has(StepId::weights)) {
+      if (!weights.empty() && !example_.given.has(AttentionStep::weights)) {
         read_bias_and_mask(file_, weights.rows, weights.columns, example_.rules);
       }
       example_.exact = compute_steps(example_.rules, example_.given);
@@ -155,22 +154,22 @@ class CheckFileReader {
   }
 
   // Of the step, or of the first thing in the file that it is computed from; 0 where there is none.
-  int line_of(StepId step) const {
+  int line_of(AttentionStep step) const {
     if (const TomlValue* value = file_.table.find(std::string(step_name(step)))) return value->line;
-    for (const StepId source : sources_of(example_.rules, example_.given, step)) {
+    for (const AttentionStep source : sources_of(example_.rules, example_.given, step)) {
       if (const int line = line_of(source); line > 0) return line;
     }
     return 0;
   }
 
   void check_scale(const StepValues& values) const {
-    if (values.has(StepId::scores) && !values.has(StepId::scaled)) {
+    if (values.has(AttentionStep::scores) && !values.has(AttentionStep::scaled)) {
       file_.at("scores").refuse("the scale is not known", "give d_k (for 1/√d_k), or scale");
     }
-    if (file_.has("d_k") && values.has(StepId::q)) {
-      const double width = static_cast<double>(values[StepId::q].columns);
+    if (file_.has("d_k") && values.has(AttentionStep::q)) {
+      const double width = static_cast<double>(values[AttentionStep::q].columns);
       if (std::abs(*example_.rules.scale * std::sqrt(width) - 1.0) > 1e-9) {
-        file_.at("d_k").refuse("heads of q are " + std::to_string(values[StepId::q].columns) + " wide",
+        file_.at("d_k").refuse("heads of q are " + std::to_string(values[AttentionStep::q].columns) + " wide",
                                "leave d_k out, or give scale");
       }
     }
@@ -179,10 +178,10 @@ class CheckFileReader {
   void read_claims() {
     const TomlValue& claimed = *file_.table.find("claimed");
     for (const auto& [name, value] : claimed.members) {
-      const StepId step = *step_of(name);
+      const AttentionStep step = step_named(name);
       const NamedValue named{value, file_.path, "claimed." + name};
       check_computed(named, step);
-      const bool hides = step == StepId::biased || step == StepId::masked;
+      const bool hides = step == AttentionStep::biased || step == AttentionStep::masked;
       ClaimedStep claim =
           arrange(named, read_numbers(named, {.minus_infinity = hides, .left_out = true}), step, example_.rules);
       const Matrices& exact = example_.exact[step];
@@ -201,21 +200,21 @@ class CheckFileReader {
   }
 
   // Refuses a claim of what this computation does not have, and says what is missing.
-  void check_computed(const NamedValue& named, StepId step) const {
+  void check_computed(const NamedValue& named, AttentionStep step) const {
     if (example_.exact.has(step)) return;
     if (is_input(step)) named.refuse("it is not given, so there is nothing to compare it with");
     if (!is_taken(example_.rules, step)) {
-      named.refuse("this computation has no such step", step == StepId::capped ? "give softcap"
-                                                        : step == StepId::biased
+      named.refuse("this computation has no such step", step == AttentionStep::capped ? "give softcap"
+                                                        : step == AttentionStep::biased
                                                             ? "give bias"
                                                             : "give mask, window, lengths, keep or block");
     }
     std::string missing;
-    for (const StepId each : sources_of(example_.rules, example_.exact, step)) {
+    for (const AttentionStep each : sources_of(example_.rules, example_.exact, step)) {
       if (!example_.exact.has(each)) missing += (missing.empty() ? "" : " and ") + std::string(step_name(each));
     }
     named.refuse("it cannot be computed without " + missing,
-                 step == StepId::out ? "give W_O, or claim it as concat" : "give " + missing);
+                 step == AttentionStep::out ? "give W_O, or claim it as concat" : "give " + missing);
   }
 };
 

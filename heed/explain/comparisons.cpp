@@ -9,10 +9,10 @@ namespace heed::explain {
 namespace {
 
 // A [rows, columns] step of the first item and head of a case.
-Tensor matrix_of(const AttendCase& given, const std::string& step) {
-  Trace trace({{step}, 0, {}});
+Tensor matrix_of(const AttendCase& given, AttentionStep step) {
+  Trace trace({{std::string(step_name(step))}, 0, {}});
   const AttendRun run(given, {0, sizes_of(given).t_q}, &trace);
-  const Tensor& values = trace.find(step)->values;
+  const Tensor& values = trace.find(step_name(step))->values;
   Tensor made({values.shape()[2], values.shape()[3]});
   std::copy_n(values.values().data(), made.count(), made.values().data());
   return made;
@@ -37,7 +37,7 @@ Tensor softmax_of(const Tensor& scores, bool causal) {
   for (int64_t i = 0; i < n; ++i) given.k.view<4>()(0, i, 0, i) = 1.0F;
   given.scale = 1.0F;
   given.causal = causal;
-  return matrix_of(given, "weights");
+  return matrix_of(given, AttentionStep::weights);
 }
 
 Comparison comparison(std::string title, std::string formula, bool right, std::string why, Tensor values) {
@@ -54,7 +54,7 @@ Comparison comparison(std::string title, std::string formula, bool right, std::s
 float causal_factor(int64_t i, int64_t j) { return j <= i ? 1.0F : 0.0F; }
 
 std::vector<Comparison> build_up(const AttendCase& given) {
-  const Tensor scores = matrix_of(given, "scores");
+  const Tensor scores = matrix_of(given, AttentionStep::scores);
   std::vector<Comparison> result;
   result.push_back(comparison("scores as weights", "Y = (D Dᵀ) D", false,
                               "rows do not sum to 1, so Y grows with the number and the length of the rows of D",
@@ -65,12 +65,13 @@ std::vector<Comparison> build_up(const AttendCase& given) {
                  "softmax leaves to the largest alone",
                  softmax_of(scores, false)));
   result.push_back(comparison("then the division by √d", "Y = softmax(D Dᵀ / √d) D", true,
-                              "the scores keep their size whatever the width: attention", matrix_of(given, "weights")));
+                              "the scores keep their size whatever the width: attention",
+                              matrix_of(given, AttentionStep::weights)));
   return result;
 }
 
 std::vector<Comparison> three_masks(const AttendCase& given) {
-  const Tensor scaled = matrix_of(given, "scaled");
+  const Tensor scaled = matrix_of(given, AttentionStep::scaled);
   const int64_t n = scaled.shape()[0];
   const Tensor weights = softmax_of(scaled, false);
   const auto hidden_after = [&](int64_t i, int64_t j) { return weights.view<2>()(i, j) * causal_factor(i, j); };

@@ -187,34 +187,45 @@ FiniteDifference::Part FiniteDifference::heads_of(int64_t kv_head) const {
 
 double FiniteDifference::slope_at(const Recording& recording, int64_t entry) {
   const std::vector<int64_t> at = index_of(recording.values, recording.first, entry);
-  const std::string& name = recording.name;
+  const AttentionStep step = step_of_gradient(recording.name);
   const Tensor& keys = given_.is_self() ? given_.x : given_.context;
-  if (name == "weights.grad") return slope_of_weight(at[0], at[1], at[2], at[3]);
-  if (name == "W_O.grad") return slope_of_w_o(at[0], at[1]);
-  if (name == "W_Q.grad") {
+  if (step == AttentionStep::weights) return slope_of_weight(at[0], at[1], at[2], at[3]);
+  if (step == AttentionStep::w_o) return slope_of_w_o(at[0], at[1]);
+  if (step == AttentionStep::w_q) {
     const int64_t h = at[1] / s_.d_k;
     return slope(moves_of_column(q_, given_.x, at[0], at[1]), {0, s_.batch, h, h + 1, 0, s_.t_q});
   }
-  if (name == "W_K.grad") return slope(moves_of_column(k_, keys, at[0], at[1]), heads_of(at[1] / s_.d_k));
-  if (name == "W_V.grad") return slope(moves_of_column(v_, keys, at[0], at[1]), heads_of(at[1] / s_.d_v));
+  if (step == AttentionStep::w_k) return slope(moves_of_column(k_, keys, at[0], at[1]), heads_of(at[1] / s_.d_k));
+  if (step == AttentionStep::w_v) return slope(moves_of_column(v_, keys, at[0], at[1]), heads_of(at[1] / s_.d_v));
   const auto flat = [&](const View<const double, 4>& view) {
     return static_cast<size_t>(((at[0] * view.size(1) + at[1]) * view.size(2) + at[2]) * view.size(3) + at[3]);
   };
-  if (name == "q.grad") return slope({{&q_[flat(in_.q)]}}, {at[0], at[0] + 1, at[2], at[2] + 1, at[1], at[1] + 1});
+  if (step == AttentionStep::q) {
+    return slope({{&q_[flat(in_.q)]}}, {at[0], at[0] + 1, at[2], at[2] + 1, at[1], at[1] + 1});
+  }
   Part part = heads_of(at[2]);
   part.b_begin = at[0];
   part.b_end = at[0] + 1;
-  return slope({{name == "k.grad" ? &k_[flat(in_.k)] : &v_[flat(in_.v)]}}, part);
+  return slope({{step == AttentionStep::k ? &k_[flat(in_.k)] : &v_[flat(in_.v)]}}, part);
 }
 
 // Multiply-adds of one slope.
-int64_t FiniteDifference::cost(const std::string& name) const {
+int64_t FiniteDifference::cost(AttentionStep step) const {
   const int64_t row = 2 * s_.t_k * (s_.d_k + s_.d_v);
-  if (name == "q.grad" || name == "weights.grad") return row;
-  if (name == "W_O.grad") return 2 * s_.batch * s_.t_q * s_.heads * s_.d_v;
-  if (name == "W_Q.grad") return row * s_.batch * s_.t_q;
-  const int64_t items = name == "k.grad" || name == "v.grad" ? 1 : s_.batch;
-  return row * s_.t_q * s_.group() * items;
+  switch (step) {
+    case AttentionStep::q:
+    case AttentionStep::weights:
+      return row;
+    case AttentionStep::w_o:
+      return 2 * s_.batch * s_.t_q * s_.heads * s_.d_v;
+    case AttentionStep::w_q:
+      return row * s_.batch * s_.t_q;
+    case AttentionStep::k:
+    case AttentionStep::v:
+      return row * s_.t_q * s_.group();
+    default:  // W_K and W_V
+      return row * s_.t_q * s_.group() * s_.batch;
+  }
 }
 
 void FiniteDifference::fill_concat() {
@@ -239,9 +250,10 @@ void FiniteDifference::fill_concat() {
 Gradient FiniteDifference::checked(Recording recording) {
   Gradient result{std::move(recording), {}, 0};
   const Tensor& values = result.recording.values;
-  const int64_t affordable = kBudget / std::max<int64_t>(1, cost(result.recording.name));
+  const AttentionStep step = step_of_gradient(result.recording.name);
+  const int64_t affordable = kBudget / std::max<int64_t>(1, cost(step));
   const int64_t entries = too_large_ ? 0 : std::min({values.count(), affordable, kMostEntries});
-  if (result.recording.name == "W_O.grad" && entries > 0) fill_concat();
+  if (step == AttentionStep::w_o && entries > 0) fill_concat();
   for (int64_t n = 0; n < entries; ++n) {
     const int64_t entry = entries == 1 ? 0 : n * (values.count() - 1) / (entries - 1);
     const double expected = slope_at(result.recording, entry);

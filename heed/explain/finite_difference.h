@@ -40,7 +40,7 @@ class FiniteDifference {
   double slope_of_w_o(int64_t in, int64_t out) const;
   std::vector<Move> moves_of_column(std::vector<double>& projected, const Tensor& tokens, int64_t in,
                                     int64_t out) const;
-  int64_t cost(const std::string& name) const;
+  int64_t cost(AttentionStep step) const;
   Part heads_of(int64_t kv_head) const;
 
   const AttendCase& given_;

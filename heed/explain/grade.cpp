@@ -12,8 +12,8 @@ namespace {
 // Weights lie between 0 and 1: a whole number there says 0.0 or 1.0, and a unit of 1 would let anything pass.
 constexpr double kMostUnitOfWeights = 0.1;
 
-WrittenNumber as_graded(StepId step, WrittenNumber number) {
-  if (step == StepId::weights) number.unit = std::min(number.unit, kMostUnitOfWeights);
+WrittenNumber as_graded(AttentionStep step, WrittenNumber number) {
+  if (step == AttentionStep::weights) number.unit = std::min(number.unit, kMostUnitOfWeights);
   return number;
 }
 
@@ -23,8 +23,8 @@ bool is_hidden(const WorkedExample& example, const GradedNumber& number) {
   return !scores.empty() && std::isinf(scores.at(number.head, number.row, number.column));
 }
 
-Verdict grade_one(const WorkedExample& example, StepId step, const GradedNumber& number, double exact) {
-  if (step == StepId::weights && exact == 0.0 && is_hidden(example, number)) {
+Verdict grade_one(const WorkedExample& example, AttentionStep step, const GradedNumber& number, double exact) {
+  if (step == AttentionStep::weights && exact == 0.0 && is_hidden(example, number)) {
     return number.claimed.value == 0.0 ? Verdict::right : Verdict::wrong;
   }
   return grade(number.claimed, exact);
@@ -61,8 +61,8 @@ void apply_laws(const std::vector<BrokenLaw>& laws, GradedStep& weights) {
 }
 
 // Has a step that this one comes from a slip?
-bool is_after_slip(const WorkedExample& example, const Grading& grading, StepId step) {
-  for (const StepId each : claimed_before(example, step)) {
+bool is_after_slip(const WorkedExample& example, const Grading& grading, AttentionStep step) {
+  for (const AttentionStep each : claimed_before(example, step)) {
     const GradedStep& before = *grading.find(each);
     if (before.count(Verdict::wrong) + before.count(Verdict::follows) > 0) return true;
   }
@@ -110,7 +110,7 @@ int64_t Grading::numbers() const {
   return sum;
 }
 
-const GradedStep* Grading::find(StepId step) const {
+const GradedStep* Grading::find(AttentionStep step) const {
   const auto found =
       std::find_if(steps.begin(), steps.end(), [=](const GradedStep& each) { return each.step == step; });
   return found == steps.end() ? nullptr : &*found;
@@ -131,8 +131,7 @@ const GradedNumber* Grading::first_wrong() const {
 
 CarriedSteps carry_on(const WorkedExample& example) {
   CarriedSteps steps;
-  for (size_t n = 0; n < kStepCount; ++n) {
-    const auto step = static_cast<StepId>(n);
+  for (const AttentionStep step : all_steps()) {
     Matrices& carried = steps.carried[step];
     // compute_step sees what is claimed; what was given stays as given until it is claimed itself.
     carried = example.given.has(step) ? example.given[step] : compute_step(example.rules, steps.own, step);
@@ -147,10 +146,10 @@ CarriedSteps carry_on(const WorkedExample& example) {
   return steps;
 }
 
-std::vector<StepId> claimed_before(const WorkedExample& example, StepId step) {
-  std::vector<StepId> found;
+std::vector<AttentionStep> claimed_before(const WorkedExample& example, AttentionStep step) {
+  std::vector<AttentionStep> found;
   if (example.given.has(step)) return found;
-  for (const StepId source : sources_of(example.rules, example.exact, step)) {
+  for (const AttentionStep source : sources_of(example.rules, example.exact, step)) {
     const auto claim = std::find_if(example.steps.begin(), example.steps.end(),
                                     [=](const ClaimedStep& each) { return each.step == source; });
     const bool claimed = claim != example.steps.end();
@@ -158,7 +157,7 @@ std::vector<StepId> claimed_before(const WorkedExample& example, StepId step) {
     const bool whole = claimed && std::all_of(claim->numbers.begin(), claim->numbers.end(),
                                               [](const auto& number) { return number.has_value(); });
     if (whole) continue;
-    for (const StepId each : claimed_before(example, source)) {
+    for (const AttentionStep each : claimed_before(example, source)) {
       if (std::find(found.begin(), found.end(), each) == found.end()) found.push_back(each);
     }
   }
@@ -170,7 +169,7 @@ Grading grade(const WorkedExample& example) {
   Grading grading;
   for (const ClaimedStep& claim : example.steps) {
     GradedStep graded = grade_step(example, claim, steps.carried[claim.step]);
-    if (claim.step == StepId::weights) {
+    if (claim.step == AttentionStep::weights) {
       const std::vector<BrokenLaw> laws = broken_laws(example, steps.own, graded);
       apply_laws(laws, graded);
       for (const BrokenLaw& law : laws) grading.remarks.push_back({law.kind, claim.step, law.text});

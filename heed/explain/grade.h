@@ -13,7 +13,7 @@ namespace heed::explain {
 
 // A step as claimed. Numbers that were left out are empty.
 struct ClaimedStep {
-  StepId step = StepId::x;
+  AttentionStep step = AttentionStep::x;
   int64_t count = 0;  // shape as that of Matrices
   int64_t rows = 0;
   int64_t columns = 0;
@@ -30,7 +30,7 @@ struct WorkedExample {
   StepRules rules;
   StepValues given;                // the exact inputs
   StepValues exact;                // compute_steps(rules, given)
-  std::vector<ClaimedStep> steps;  // in the order of StepId, each of the shape that `exact` has
+  std::vector<ClaimedStep> steps;  // in the order of AttentionStep, each of the shape that `exact` has
 };
 
 struct GradedNumber {
@@ -48,7 +48,7 @@ struct GradedNumber {
 };
 
 struct GradedStep {
-  StepId step = StepId::x;
+  AttentionStep step = AttentionStep::x;
   std::vector<int64_t> shape;
   std::string formula;
   std::vector<GradedNumber> numbers;  // row by row
@@ -70,7 +70,7 @@ std::string place_of(const GradedStep& step, int64_t head, int64_t row);
 // Something certain about a claim that explains a slip.
 struct Remark {
   std::string kind;  // for programs: "no_w_o"
-  StepId step = StepId::x;
+  AttentionStep step = AttentionStep::x;
   std::string text;
 };
 
@@ -80,7 +80,7 @@ struct Grading {
 
   int64_t count(Verdict verdict) const;
   int64_t numbers() const;
-  const GradedStep* find(StepId step) const;  // null where it is not claimed
+  const GradedStep* find(AttentionStep step) const;  // null where it is not claimed
   // The first step with a wrong number, and that number; null where nothing is wrong.
   const GradedStep* first_wrong_step() const;
   const GradedNumber* first_wrong() const;
@@ -95,7 +95,7 @@ CarriedSteps carry_on(const WorkedExample& example);
 
 // The claimed steps that the claim's own `step` comes from: the nearest ones, and those behind a step of which only a
 // part is claimed.
-std::vector<StepId> claimed_before(const WorkedExample& example, StepId step);
+std::vector<AttentionStep> claimed_before(const WorkedExample& example, AttentionStep step);
 
 Grading grade(const WorkedExample& example);
 

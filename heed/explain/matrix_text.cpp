@@ -24,13 +24,6 @@ std::vector<int64_t> corners(int64_t count, bool all, int64_t few) {
 // The columns that decide how wide a column is: those that may be shown.
 std::vector<int64_t> measured(int64_t count) { return corners(count, count <= 64, 64); }
 
-std::string padded_left(const std::string& text, int columns) {
-  return std::string(static_cast<size_t>(std::max(0, columns - columns_of(text))), ' ') + text;
-}
-std::string padded_right(const std::string& text, int columns) {
-  return text + std::string(static_cast<size_t>(std::max(0, columns - columns_of(text))), ' ');
-}
-
 class Layout {
  public:
   Layout(const MatrixText& matrix, const TextStyle& style) : matrix_(matrix), style_(style) {
@@ -80,7 +73,7 @@ class Layout {
     std::string line(static_cast<size_t>(kIndent + label_width_), ' ');
     for (const int64_t j : columns_) line += std::string(kGap, ' ') + padded_left(column_label(j), width_of(j));
     if (matrix_.sums) line += std::string(kGap + 1, ' ') + padded_left("sum", cell_width_);
-    return faint(line, style_) + "\n";
+    return painted(line, Paint::dim, style_) + "\n";
   }
 
   std::string row(int64_t i) const {
@@ -89,7 +82,7 @@ class Layout {
     for (const int64_t j : columns_) {
       const bool hidden = i >= 0 && j >= 0 && matrix_.visible.data() != nullptr && matrix_.visible(i, j) == 0.0F;
       const std::string text = padded_left(cell(i, j), width_of(j));
-      line += std::string(kGap, ' ') + (hidden ? faint(text, style_) : text);
+      line += std::string(kGap, ' ') + (hidden ? painted(text, Paint::dim, style_) : text);
     }
     if (matrix_.sums && i != kGapIndex) {
       double sum = 0.0;

@@ -134,31 +134,21 @@ class NumberReader {
 // What a step's matrices are.
 enum class Layout { one_matrix, side_by_side, weight_by_head, by_head };
 
-Layout layout_of(StepId step) {
-  switch (step) {
-    case StepId::q:
-    case StepId::k:
-    case StepId::v:
-    case StepId::heads:
-      return Layout::side_by_side;
-    case StepId::w_q:
-    case StepId::w_k:
-    case StepId::w_v:
-      return Layout::weight_by_head;
-    case StepId::scores:
-    case StepId::scaled:
-    case StepId::capped:
-    case StepId::biased:
-    case StepId::masked:
-    case StepId::weights:
-      return Layout::by_head;
-    default:
-      return Layout::one_matrix;
-  }
+Layout layout_of(AttentionStep step) {
+  const StepRow& row = step_row(step);
+  if (is_query_by_key(step)) return Layout::by_head;
+  if (std::any_of(row.dims.begin(), row.dims.end(), counts_heads)) return Layout::side_by_side;
+  // W_Q, W_K and W_V: the columns are those of heads. The rows of W_O are, and they stay one matrix.
+  const bool of_heads = row.number == 1 && row.kind == StepKind::parameter && row.dims.size() == 2;
+  return of_heads ? Layout::weight_by_head : Layout::one_matrix;
 }
 
-int64_t heads_of(StepId step, const StepRules& rules) {
-  const bool of_keys = step == StepId::k || step == StepId::v || step == StepId::w_k || step == StepId::w_v;
+// How many heads its columns are of.
+int64_t heads_of(AttentionStep step, const StepRules& rules) {
+  const std::span<const Dim> dims = step_row(step).dims;
+  const bool of_keys = std::any_of(dims.begin(), dims.end(), [](Dim each) {
+    return each == Dim::h_kv || each == Dim::h_kv_d_k || each == Dim::h_kv_d_v;
+  });
   return of_keys ? rules.kv_heads : rules.heads;
 }
 
@@ -203,10 +193,10 @@ NestedNumbers read_numbers(const NamedValue& value, const NumberRules& rules) {
   return NumberReader(value, rules).read();
 }
 
-ClaimedStep arrange(const NamedValue& value, NestedNumbers numbers, StepId step, const StepRules& rules) {
+ClaimedStep arrange(const NamedValue& value, NestedNumbers numbers, AttentionStep step, const StepRules& rules) {
   std::vector<int64_t> shape = numbers.shape;
   while (shape.size() < 2) shape.insert(shape.begin(), 1);
-  const bool is_bias = step_name(step).substr(0, 2) == "b_";
+  const bool is_bias = step_row(step).dims.size() == 1;
   if (is_bias && shape.size() == 2) shape = {1, shape[0] * shape[1]};  // [H][D] is one row
   const bool three = shape.size() == 3;
   ClaimedStep result{step, three ? shape[0] : 1, shape[shape.size() - 2], shape.back(), std::move(numbers.numbers)};

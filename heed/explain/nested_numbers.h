@@ -41,6 +41,6 @@ NestedNumbers read_numbers(const NamedValue& value, const NumberRules& rules);
 //     scores … weights    [H][Tq][Tk]
 //     all others          [rows][columns]
 // One matrix needs no outermost array, one row needs none for rows, one number none at all.
-ClaimedStep arrange(const NamedValue& value, NestedNumbers numbers, StepId step, const StepRules& rules);
+ClaimedStep arrange(const NamedValue& value, NestedNumbers numbers, AttentionStep step, const StepRules& rules);
 
 }  // namespace heed::explain

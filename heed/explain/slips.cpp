@@ -45,7 +45,7 @@ Numbers all_numbers(const GradedStep& step) {
   return numbers;
 }
 
-std::string quote(StepId step) { return std::string(step_name(step)); }
+std::string quote(AttentionStep step) { return std::string(step_name(step)); }
 
 // ", row 0; row 1": where rows are, or nothing where it is the whole step.
 std::string list_rows(const GradedStep& step, const std::vector<GradedRow>& rows) {
@@ -70,7 +70,7 @@ class SlipFinder {
     for (const GradedStep& step : grading_.steps) {
       find_other_step(step);
       find_transposed(step);
-      if (step.step == StepId::weights) find_other_weights(step);
+      if (step.step == AttentionStep::weights) find_other_weights(step);
       find_large_numbers(step);
       find_carried(step);
     }
@@ -83,19 +83,19 @@ class SlipFinder {
   const Grading& grading_;
   std::vector<Remark> remarks_;
 
-  void add(const char* kind, StepId step, const std::string& text) { remarks_.push_back({kind, step, text}); }
+  void add(const char* kind, AttentionStep step, const std::string& text) { remarks_.push_back({kind, step, text}); }
 
   // Rows with something wrong that have the numbers of the same row of another step, looked for backwards from this
   // step, then behind it.
   void find_other_step(const GradedStep& step) {
     if (is_input(step.step)) return;
     for (size_t n = 1; n < kStepCount; ++n) {
-      const auto other = static_cast<StepId>((static_cast<size_t>(step.step) + kStepCount - n) % kStepCount);
+      const auto other = static_cast<AttentionStep>((static_cast<size_t>(step.step) + kStepCount - n) % kStepCount);
       const Matrices& values = example_.exact[other];
       if (!values.same_shape(example_.exact[step.step])) continue;
       // With one head concat says nothing that heads does not.
-      if (other == StepId::concat && values.same_shape(example_.exact[StepId::heads])) continue;
-      if (is_input(other) && other != StepId::x && other != StepId::context) continue;
+      if (other == AttentionStep::concat && values.same_shape(example_.exact[AttentionStep::heads])) continue;
+      if (is_input(other) && other != AttentionStep::x && other != AttentionStep::context) continue;
       std::vector<GradedRow> rows;
       for (GradedRow& row : rows_of(step)) {
         const bool wrong = std::any_of(row.numbers.begin(), row.numbers.end(),
@@ -106,13 +106,13 @@ class SlipFinder {
     }
   }
 
-  void describe_other_step(const GradedStep& step, StepId other, const std::string& rows) {
+  void describe_other_step(const GradedStep& step, AttentionStep other, const std::string& rows) {
     const std::string what = quote(step.step) + rows + ": these are the numbers of " + quote(other);
-    if (step.step == StepId::out && (other == StepId::concat || other == StepId::heads)) {
+    if (step.step == AttentionStep::out && (other == AttentionStep::concat || other == AttentionStep::heads)) {
       add("no_w_o", step.step, what + "; the product with W_O was left out");
-    } else if (step.step == StepId::scaled && other == StepId::scores) {
+    } else if (step.step == AttentionStep::scaled && other == AttentionStep::scores) {
       add("not_scaled", step.step, what + ", which were not scaled");
-    } else if (step.step == StepId::scores && other == StepId::scaled) {
+    } else if (step.step == AttentionStep::scores && other == AttentionStep::scaled) {
       add("scaled_twice", step.step, what + ": scaled already");
     } else {
       add("other_step", step.step, what);
@@ -121,13 +121,11 @@ class SlipFinder {
 
   // Weights lie as [inputs, outputs] here; PyTorch has them the other way round.
   void find_transposed(const GradedStep& step) {
-    const StepId weight = step.step == StepId::q     ? StepId::w_q
-                          : step.step == StepId::k   ? StepId::w_k
-                          : step.step == StepId::v   ? StepId::w_v
-                          : step.step == StepId::out ? StepId::w_o
-                                                     : StepId::x;
+    const std::span<const AttentionStep> sources = step_row(step.step).sources;
+    if (sources.size() < 2 || step_row(sources[1]).kind != StepKind::parameter) return;
+    const AttentionStep weight = sources[1];
     const Matrices& values = example_.given[weight];
-    if (weight == StepId::x || example_.given.has(step.step) || values.rows != values.columns) return;
+    if (example_.given.has(step.step) || values.rows != values.columns) return;
     if (fits_itself(all_numbers(step))) return;
     Matrices transposed = values;
     for (int64_t i = 0; i < values.rows; ++i) {
@@ -164,19 +162,19 @@ class SlipFinder {
 
   // Do the numbers fit the weights that `rules` give, from the exact scores or from the claimed ones?
   bool fits_either(const Numbers& numbers, const StepRules& rules) const {
-    return fits(numbers, compute_step(rules, example_.exact, StepId::weights)) ||
-           fits(numbers, compute_step(rules, steps_.own, StepId::weights));
+    return fits(numbers, compute_step(rules, example_.exact, AttentionStep::weights)) ||
+           fits(numbers, compute_step(rules, steps_.own, AttentionStep::weights));
   }
 
   bool find_scaling_slip(const GradedStep& step, const Numbers& numbers) {
-    if (!example_.exact.has(StepId::scores) || grading_.find(StepId::scaled) != nullptr) return false;
+    if (!example_.exact.has(AttentionStep::scores) || grading_.find(AttentionStep::scaled) != nullptr) return false;
     StepRules rules = example_.rules;
     const std::optional<double> scale = scale_of(rules, example_.exact);
     if (!scale || *scale == 1.0) return false;
     rules.scale = 1.0;
     StepValues values;
-    values[StepId::scores] = steps_.own[StepId::scores];
-    Matrices unscaled = compute_steps(rules, values)[StepId::weights];
+    values[AttentionStep::scores] = steps_.own[AttentionStep::scores];
+    Matrices unscaled = compute_steps(rules, values)[AttentionStep::weights];
     if (fits(numbers, unscaled)) {
       add("not_scaled", step.step, "weights: these come from the scores before scaling");
       return true;
@@ -202,15 +200,15 @@ class SlipFinder {
       return values;
     };
     StepValues values = steps_.own;
-    const Matrices unmasked = compute_step(open, values, StepId::weights);
+    const Matrices unmasked = compute_step(open, values, AttentionStep::weights);
     if (fits(numbers, times_mask(unmasked))) {
       return add("mask_late", step.step,
                  "weights: the mask was multiplied in after the softmax; the rows no longer sum to 1");
     }
     if (fits(numbers, unmasked)) return add("no_mask", step.step, "weights: the hidden keys were not hidden");
-    const StepId scores = last_score_step(open);
+    const AttentionStep scores = last_score_step(open);
     values[scores] = times_mask(values[scores]);
-    if (fits(numbers, compute_step(open, values, StepId::weights))) {
+    if (fits(numbers, compute_step(open, values, AttentionStep::weights))) {
       add("mask_times", step.step,
           "weights: the scores were multiplied by the mask before the softmax; a score of 0 still gets a weight");
     }
@@ -228,12 +226,12 @@ class SlipFinder {
 
   // Numbers for which the inputs and the claimed steps before them say different things.
   void find_carried(const GradedStep& step) {
-    const std::vector<StepId> before = claimed_before(example_, step.step);
-    const bool slip = std::any_of(before.begin(), before.end(), [&](StepId each) {
+    const std::vector<AttentionStep> before = claimed_before(example_, step.step);
+    const bool slip = std::any_of(before.begin(), before.end(), [&](AttentionStep each) {
       return grading_.find(each)->count(Verdict::wrong) + grading_.find(each)->count(Verdict::follows) > 0;
     });
     std::string names;
-    for (const StepId each : before) names += (names.empty() ? "" : " and ") + quote(each);
+    for (const AttentionStep each : before) names += (names.empty() ? "" : " and ") + quote(each);
     Numbers early;
     Numbers not_carried;
     for (const GradedNumber& each : step.numbers) {

@@ -11,41 +11,32 @@ namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-constexpr std::array<std::string_view, kStepCount> kNames = {
-    "x",      "context", "W_Q",    "b_Q",    "q",      "W_K",     "b_K",   "k",      "W_V", "b_V", "v",
-    "scores", "scaled",  "capped", "biased", "masked", "weights", "heads", "concat", "W_O", "b_O", "out"};
-
 // A projection: input times weight, plus bias.
 struct Projection {
-  StepId input;
-  StepId weight;
-  StepId bias;
+  AttentionStep input;
+  AttentionStep weight;
+  AttentionStep bias;
 };
 
-Projection projection_of(const StepValues& values, StepId step) {
-  const StepId keys = values.has(StepId::context) ? StepId::context : StepId::x;
-  switch (step) {
-    case StepId::q:
-      return {StepId::x, StepId::w_q, StepId::b_q};
-    case StepId::k:
-      return {keys, StepId::w_k, StepId::b_k};
-    case StepId::v:
-      return {keys, StepId::w_v, StepId::b_v};
-    default:
-      return {StepId::concat, StepId::w_o, StepId::b_o};
-  }
+// Is `step` there as a source of others? A weight always is: without it the step cannot be computed.
+bool is_source(const StepRules& rules, const StepValues& values, AttentionStep step) {
+  const StepRow& row = step_row(step);
+  const bool may_be_absent =
+      step == AttentionStep::context || (row.kind == StepKind::parameter && row.dims.size() == 1);
+  return may_be_absent ? values.has(step) : is_taken(rules, step);
 }
 
-bool is_projection(StepId step) {
-  return step == StepId::q || step == StepId::k || step == StepId::v || step == StepId::out;
+Projection projection_of(const StepRules& rules, const StepValues& values, AttentionStep step) {
+  const StepRow& row = step_row(step);
+  return {sources_of(rules, values, step).front(), row.sources[1], row.sources[2]};
 }
 
-std::string shape_text(StepId step, const Matrices& matrices) {
+std::string shape_text(AttentionStep step, const Matrices& matrices) {
   return std::string(step_name(step)) + " " + to_text(matrices.shape());
 }
 
 // A step of this size; `blamed` is refused where it would be too large.
-Matrices sized(StepId blamed, int64_t count, int64_t rows, int64_t columns) {
+Matrices sized(AttentionStep blamed, int64_t count, int64_t rows, int64_t columns) {
   if (count * rows * columns > kMostNumbers) {  // factors are sizes of tensors in memory: the product cannot overflow
     throw StepError(blamed, "a step would have " + to_text(std::vector<int64_t>{count, rows, columns}) +
                                 " numbers; the most is " + std::to_string(kMostNumbers));
@@ -90,10 +81,10 @@ int64_t kv_head(const StepRules& rules, int64_t head) { return head / (rules.hea
 // scores = q kᵀ
 Matrices dot_products(const StepRules& rules, const Matrices& q, const Matrices& k) {
   if (q.columns != k.columns) {
-    throw StepError(StepId::k, shape_text(StepId::q, q) + " and " + shape_text(StepId::k, k) +
-                                   ": rows of q and k must be equally wide");
+    throw StepError(AttentionStep::k, shape_text(AttentionStep::q, q) + " and " + shape_text(AttentionStep::k, k) +
+                                          ": rows of q and k must be equally wide");
   }
-  Matrices scores = sized(StepId::k, rules.heads, q.rows, k.rows);
+  Matrices scores = sized(AttentionStep::k, rules.heads, q.rows, k.rows);
   for (int64_t h = 0; h < rules.heads; ++h) {
     for (int64_t i = 0; i < q.rows; ++i) {
       for (int64_t j = 0; j < k.rows; ++j) {
@@ -109,10 +100,10 @@ Matrices dot_products(const StepRules& rules, const Matrices& q, const Matrices&
 // heads = weights · v
 Matrices mix_values(const StepRules& rules, const Matrices& weights, const Matrices& v) {
   if (weights.columns != v.rows) {
-    throw StepError(StepId::v, shape_text(StepId::weights, weights) + " times " + shape_text(StepId::v, v) +
-                                   ": v needs a row for each key");
+    throw StepError(AttentionStep::v, shape_text(AttentionStep::weights, weights) + " times " +
+                                          shape_text(AttentionStep::v, v) + ": v needs a row for each key");
   }
-  Matrices heads = sized(StepId::v, rules.heads, weights.rows, v.columns);
+  Matrices heads = sized(AttentionStep::v, rules.heads, weights.rows, v.columns);
   for (int64_t h = 0; h < rules.heads; ++h) {
     for (int64_t i = 0; i < heads.rows; ++i) {
       for (int64_t d = 0; d < heads.columns; ++d) {
@@ -164,18 +155,19 @@ Matrices normalise(const StepRules& rules, const Matrices& scores) {
 }
 
 // What a step between q kᵀ and the weights makes of the step before it.
-Matrices compute_score_step(const StepRules& rules, const StepValues& values, StepId step, const Matrices& before) {
+Matrices compute_score_step(const StepRules& rules, const StepValues& values, AttentionStep step,
+                            const Matrices& before) {
   switch (step) {
-    case StepId::scaled: {
+    case AttentionStep::scaled: {
       const std::optional<double> scale = scale_of(rules, values);
       if (!scale) return {};
       return each_score(before, [&](double s, auto...) { return *scale * s; });
     }
-    case StepId::capped:
+    case AttentionStep::capped:
       return each_score(before, [&](double s, auto...) { return *rules.soft_cap * std::tanh(s / *rules.soft_cap); });
-    case StepId::biased:
+    case AttentionStep::biased:
       return each_score(before, [&](double s, auto... at) { return s + broadcast(rules.bias, at...); });
-    case StepId::masked:
+    case AttentionStep::masked:
       return each_score(before,
                         [&](double s, auto... at) { return broadcast(rules.visible, at...) != 0.0 ? s : kHidden; });
     default:
@@ -183,29 +175,11 @@ Matrices compute_score_step(const StepRules& rules, const StepValues& values, St
   }
 }
 
-// The nearest step before `step`, among those of the scores, that is taken.
-StepId score_step_before(const StepRules& rules, StepId step) {
-  StepId before = step;
-  do {
-    before = static_cast<StepId>(static_cast<int>(before) - 1);
-  } while (!is_taken(rules, before));
-  return before;
-}
-
 }  // namespace
 
-std::string_view step_name(StepId step) { return kNames[static_cast<size_t>(step)]; }
+bool is_input(AttentionStep step) { return step_row(step).kind != StepKind::computed; }
 
-std::optional<StepId> step_of(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<StepId>(found - kNames.begin());
-}
-
-bool is_input(StepId step) {
-  const std::string_view name = step_name(step);
-  return step == StepId::x || step == StepId::context || name.substr(0, 2) == "W_" || name.substr(0, 2) == "b_";
-}
+bool is_explained(AttentionStep step) { return step != AttentionStep::dropped; }
 
 std::vector<int64_t> Matrices::shape() const {
   if (count == 1) return {rows, columns};
@@ -214,70 +188,55 @@ std::vector<int64_t> Matrices::shape() const {
 
 std::optional<double> scale_of(const StepRules& rules, const StepValues& values) {
   if (rules.scale) return rules.scale;
-  if (!values.has(StepId::q)) return std::nullopt;
-  return 1.0 / std::sqrt(static_cast<double>(values[StepId::q].columns));
+  if (!values.has(AttentionStep::q)) return std::nullopt;
+  return 1.0 / std::sqrt(static_cast<double>(values[AttentionStep::q].columns));
 }
 
-bool is_taken(const StepRules& rules, StepId step) {
+bool is_taken(const StepRules& rules, AttentionStep step) {
   switch (step) {
-    case StepId::capped:
+    case AttentionStep::capped:
       return rules.soft_cap.has_value();
-    case StepId::biased:
+    case AttentionStep::biased:
       return !rules.bias.empty();
-    case StepId::masked:
+    case AttentionStep::masked:
       return !rules.visible.empty();
     default:
-      return true;
+      return is_explained(step);
   }
 }
 
-StepId last_score_step(const StepRules& rules) { return score_step_before(rules, StepId::weights); }
+AttentionStep last_score_step(const StepRules& rules) { return sources_of(rules, {}, AttentionStep::weights).front(); }
 
-std::vector<StepId> sources_of(const StepRules& rules, const StepValues& values, StepId step) {
+std::vector<AttentionStep> sources_of(const StepRules& rules, const StepValues& values, AttentionStep step) {
   if (is_input(step)) return {};
-  if (is_projection(step)) {
-    const auto [input, weight, bias] = projection_of(values, step);
-    if (values.has(bias)) return {input, weight, bias};
-    return {input, weight};
-  }
-  switch (step) {
-    case StepId::scores:
-      return {StepId::q, StepId::k};
-    case StepId::heads:
-      return {StepId::weights, StepId::v};
-    case StepId::concat:
-      return {StepId::heads};
-    default:
-      return {score_step_before(rules, step)};
-  }
+  return taken_sources(step, [&](AttentionStep each) { return is_source(rules, values, each); });
 }
 
-Matrices compute_step(const StepRules& rules, const StepValues& values, StepId step) {
+Matrices compute_step(const StepRules& rules, const StepValues& values, AttentionStep step) {
   if (is_input(step) || !is_taken(rules, step)) return {};
-  const std::vector<StepId> sources = sources_of(rules, values, step);
-  if (!std::all_of(sources.begin(), sources.end(), [&](StepId each) { return values.has(each); })) return {};
+  const std::vector<AttentionStep> sources = sources_of(rules, values, step);
+  if (!std::all_of(sources.begin(), sources.end(), [&](AttentionStep each) { return values.has(each); })) return {};
   switch (step) {
-    case StepId::q:
-      return project(values, projection_of(values, step), rules.heads);
-    case StepId::k:
-    case StepId::v:
-      return project(values, projection_of(values, step), rules.kv_heads);
-    case StepId::scores:
-      return dot_products(rules, values[StepId::q], values[StepId::k]);
-    case StepId::heads:
-      return mix_values(rules, values[StepId::weights], values[StepId::v]);
-    case StepId::concat:
-      return side_by_side(values[StepId::heads]);
-    case StepId::out:
-      return project(values, projection_of(values, step), 1);
+    case AttentionStep::q:
+      return project(values, projection_of(rules, values, step), rules.heads);
+    case AttentionStep::k:
+    case AttentionStep::v:
+      return project(values, projection_of(rules, values, step), rules.kv_heads);
+    case AttentionStep::scores:
+      return dot_products(rules, values[AttentionStep::q], values[AttentionStep::k]);
+    case AttentionStep::heads:
+      return mix_values(rules, values[AttentionStep::weights], values[AttentionStep::v]);
+    case AttentionStep::concat:
+      return side_by_side(values[AttentionStep::heads]);
+    case AttentionStep::out:
+      return project(values, projection_of(rules, values, step), 1);
     default:
       return compute_score_step(rules, values, step, values[sources.front()]);
   }
 }
 
 StepValues compute_steps(const StepRules& rules, StepValues given) {
-  for (size_t n = 0; n < kStepCount; ++n) {
-    const auto step = static_cast<StepId>(n);
+  for (const AttentionStep step : all_steps()) {
     if (!given.has(step)) given[step] = compute_step(rules, given, step);
   }
   return given;
@@ -298,33 +257,15 @@ std::vector<double> normalise_row(const StepRules& rules, int64_t head, const do
   return weights;
 }
 
-std::string formula_of(const StepRules& rules, const StepValues& given, const StepValues& values, StepId step) {
-  const std::string name(step_name(step));
-  if (given.has(step)) return name + ", as given";
-  const std::string before(step_name(sources_of(rules, values, step).front()));
-  if (is_projection(step)) {
-    const auto [input, weight, bias] = projection_of(values, step);
-    const std::string formula = name + " = " + before + " " + std::string(step_name(weight));
-    return values.has(bias) ? formula + " + " + std::string(step_name(bias)) : formula;
-  }
-  switch (step) {
-    case StepId::scores:
-      return "scores = q kᵀ";
-    case StepId::scaled:
-      return "scaled = " + short_text(*scale_of(rules, values)) + " · scores";
-    case StepId::capped:
-      return "capped = " + short_text(*rules.soft_cap) + " · tanh(scaled / " + short_text(*rules.soft_cap) + ")";
-    case StepId::biased:
-      return "biased = " + before + " + bias";
-    case StepId::masked:
-      return "masked = " + before + ", -∞ where a key is hidden";
-    case StepId::weights:
-      return (rules.normaliser == Normaliser::softmax ? "weights = softmax(" : "weights = sigmoid(") + before + ")";
-    case StepId::heads:
-      return "heads = weights v";
-    default:
-      return "concat = the heads side by side";
-  }
+std::string formula_of(const StepRules& rules, const StepValues& given, const StepValues& values, AttentionStep step) {
+  if (given.has(step)) return given_formula(step);
+  FormulaTerms terms;
+  if (step == AttentionStep::scaled) terms.scaled = short_text(*scale_of(rules, values)) + " · scores";
+  if (rules.soft_cap) terms.cap = short_text(*rules.soft_cap);
+  terms.added = " + bias";
+  terms.hidden = "-∞";
+  terms.normaliser = rules.normaliser == Normaliser::softmax ? "softmax" : "sigmoid";
+  return step_formula(step, sources_of(rules, values, step), terms);
 }
 
 }  // namespace heed::explain

@@ -10,46 +10,21 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "heed/attention/score_options.h"
+#include "heed/attention/step_table.h"
 #include "heed/core/error.h"
 
 namespace heed::explain {
 
-// The contract's names, in the order of the computation. Parameters stand before the step that uses them.
-enum class StepId {
-  x,        // [Tq, C]
-  context,  // [Tk, C']; absent in self-attention
-  w_q,      // [C, H·Dk]
-  b_q,      // one row of H·Dk, as all biases here: as many numbers as the weight has columns
-  q,        // H × [Tq, Dk]
-  w_k,
-  b_k,
-  k,  // Hkv × [Tk, Dk]
-  w_v,
-  b_v,
-  v,        // Hkv × [Tk, Dv]
-  scores,   // H × [Tq, Tk], as all until weights
-  scaled,   // scale · scores
-  capped,   // where there is a soft cap
-  biased,   // where there is a bias
-  masked,   // where there is a mask: -∞ for hidden keys
-  weights,  // softmax of each row, or sigmoid of each number
-  heads,    // H × [Tq, Dv]
-  concat,   // [Tq, H·Dv]
-  w_o,      // [H·Dv, C_out]
-  b_o,
-  out,  // [Tq, C_out]
-};
-inline constexpr size_t kStepCount = static_cast<size_t>(StepId::out) + 1;
+// Here a step has no batch: x is [Tq, C], q is H × [Tq, Dk], scores are H × [Tq, Tk]. A bias is one row, with as many
+// numbers as its weight has columns.
 
-// "x", "W_Q", "b_Q", "q", …
-std::string_view step_name(StepId step);
-std::optional<StepId> step_of(std::string_view name);
-// x, weights and biases: nothing computes them.
-bool is_input(StepId step);
+// x, context and parameters: nothing computes them.
+bool is_input(AttentionStep step);
+// Does explain know the step? It shows attention without dropout: all but `dropped`.
+bool is_explained(AttentionStep step);
 
 // One matrix a head, or one: [count, rows, columns].
 struct Matrices {
@@ -76,9 +51,9 @@ struct Matrices {
 // The values of the steps; an empty one is not there.
 class StepValues {
  public:
-  Matrices& operator[](StepId step) { return values_[static_cast<size_t>(step)]; }
-  const Matrices& operator[](StepId step) const { return values_[static_cast<size_t>(step)]; }
-  bool has(StepId step) const { return !(*this)[step].empty(); }
+  Matrices& operator[](AttentionStep step) { return values_[static_cast<size_t>(step)]; }
+  const Matrices& operator[](AttentionStep step) const { return values_[static_cast<size_t>(step)]; }
+  bool has(AttentionStep step) const { return !(*this)[step].empty(); }
 
  private:
   std::array<Matrices, kStepCount> values_;
@@ -88,22 +63,22 @@ class StepValues {
 struct StepRules {
   int64_t heads = 1;
   int64_t kv_heads = 1;
-  std::optional<double> scale;  // unset: 1/√Dk
-  std::optional<double> soft_cap;
-  Matrices bias;              // [1 or H, Tq, Tk], -∞ hides a key; empty: none. ALiBi is given as a bias
-  Matrices visible;           // [1 or H, Tq, Tk], 1 where a query sees a key, else 0; empty: no mask
-  std::vector<double> sinks;  // [H]: a logit that joins the softmax and carries no value; empty: none
+  std::optional<double> scale{};  // unset: 1/√Dk
+  std::optional<double> soft_cap{};
+  Matrices bias{};              // [1 or H, Tq, Tk], -∞ hides a key; empty: none. ALiBi is given as a bias
+  Matrices visible{};           // [1 or H, Tq, Tk], 1 where a query sees a key, else 0; empty: no mask
+  std::vector<double> sinks{};  // [H]: a logit that joins the softmax and carries no value; empty: none
   Normaliser normaliser = Normaliser::softmax;
 };
 
 // Sizes that do not fit: which step or parameter is to blame, and why.
 class StepError : public Error {
  public:
-  StepError(StepId step, const std::string& message) : Error(message), step_(step) {}
-  StepId step() const { return step_; }
+  StepError(AttentionStep step, const std::string& message) : Error(message), step_(step) {}
+  AttentionStep step() const { return step_; }
 
  private:
-  StepId step_;
+  AttentionStep step_;
 };
 
 // A step of more numbers is refused, so that a small file cannot ask for much memory.
@@ -113,17 +88,17 @@ inline constexpr int64_t kMostNumbers = int64_t{1} << 19;
 std::optional<double> scale_of(const StepRules& rules, const StepValues& values);
 
 // The last step before `weights` that these rules have: scaled, capped, biased or masked.
-StepId last_score_step(const StepRules& rules);
+AttentionStep last_score_step(const StepRules& rules);
 
 // Is the step part of this computation? capped, biased and masked are only where something caps, adds or hides.
-bool is_taken(const StepRules& rules, StepId step);
+bool is_taken(const StepRules& rules, AttentionStep step);
 
 // The steps that `step` is computed from; those that may be absent (context, biases) only where they are there.
-std::vector<StepId> sources_of(const StepRules& rules, const StepValues& values, StepId step);
+std::vector<AttentionStep> sources_of(const StepRules& rules, const StepValues& values, AttentionStep step);
 
 // The step from the values of its sources; empty where one of them is missing or the step is not taken. Throws a
 // StepError where sizes do not fit.
-Matrices compute_step(const StepRules& rules, const StepValues& values, StepId step);
+Matrices compute_step(const StepRules& rules, const StepValues& values, AttentionStep step);
 
 // Given values and all that can be computed from them.
 StepValues compute_steps(const StepRules& rules, StepValues given);
@@ -132,6 +107,6 @@ StepValues compute_steps(const StepRules& rules, StepValues given);
 std::vector<double> normalise_row(const StepRules& rules, int64_t head, const double* scores, int64_t t_k);
 
 // "q = x W_Q", with the names that this computation has; "q, as given" for what was given.
-std::string formula_of(const StepRules& rules, const StepValues& given, const StepValues& values, StepId step);
+std::string formula_of(const StepRules& rules, const StepValues& given, const StepValues& values, AttentionStep step);
 
 }  // namespace heed::explain

@@ -53,7 +53,7 @@ std::optional<BrokenLaw> broken_order(GradedRow row, const Matrices& exact, cons
 std::vector<BrokenLaw> broken_laws(const WorkedExample& example, const StepValues& own, const GradedStep& weights) {
   std::vector<BrokenLaw> broken;
   const bool sums_to_one = example.rules.normaliser == Normaliser::softmax && example.rules.sinks.empty();
-  const StepId scores = last_score_step(example.rules);
+  const AttentionStep scores = last_score_step(example.rules);
   for (const GradedRow& row : rows_of(weights)) {
     const bool whole = static_cast<int64_t>(row.numbers.size()) == weights.shape.back();
     std::optional<BrokenLaw> law;

@@ -7,13 +7,20 @@
 
 namespace heed::io {
 
+namespace {
+constexpr std::string_view kEnding = ".safetensors";
+}
+
+ArrayReference split_reference(const std::string& reference) {
+  const size_t at = reference.find(std::string(kEnding) + ":");
+  if (at == std::string::npos) return {reference, ""};
+  const size_t end = at + kEnding.size();
+  return {reference.substr(0, end), reference.substr(end + 1)};
+}
+
 Array read_array(const std::string& reference) {
-  constexpr std::string_view kEnding = ".safetensors";
-  const size_t colon = reference.find(std::string(kEnding) + ":");
-  if (colon != std::string::npos) {
-    const size_t end = colon + kEnding.size();
-    return SafetensorsFile(reference.substr(0, end)).read(reference.substr(end + 1));
-  }
+  const auto [path, name] = split_reference(reference);
+  if (path != reference) return SafetensorsFile(path).read(name);
   if (!reference.ends_with(kEnding)) return read_npy(reference);
   const SafetensorsFile file(reference);
   const std::string first = file.names().empty() ? "" : "; its first is " + in_quotes(file.names().front());

@@ -15,6 +15,13 @@ struct Array {
   int64_t nonfinite = 0;  // how many values are NaN or infinite
 };
 
+// The parts of "w.safetensors:NAME"; of anything else the whole as the file, and no name.
+struct ArrayReference {
+  std::string file;
+  std::string name;
+};
+ArrayReference split_reference(const std::string& reference);
+
 // A file, or a tensor of one: "q.npy", "w.safetensors:NAME". Refusals are FileErrors (file_error.h).
 Array read_array(const std::string& reference);
 

@@ -11,23 +11,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 #include <vector>
 
 #include "heed/core/suggest.h"
+#include "heed/io/path_text.h"
 
 namespace heed::io {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string system_text(int error) { return std::generic_category().message(error); }
-
-std::string directory_of(const std::string& path) {
-  const std::string parent = fs::path(path).parent_path().string();
-  return parent.empty() ? "." : parent;
-}
 
 // The file of the same directory whose name is nearest to that of `path`, as a hint.
 std::string nearest_file(const std::string& path) {
@@ -51,19 +44,6 @@ std::string nearest_file(const std::string& path) {
     throw FileError(path, {.what = "no such file", .hint = near.empty() ? "check the path" : near});
   }
   throw FileError(path, {.what = "cannot read the file: " + system_text(error)});
-}
-
-std::optional<struct stat> status_of(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return status;
-}
-
-// Where writing to `path` ends up: a symbolic link keeps pointing at the file that is replaced.
-std::string followed(const std::string& path) {
-  std::error_code error;
-  const fs::path target = fs::canonical(path, error);
-  return error ? path : target.string();
 }
 
 void check_file_name(const std::string& path) {
@@ -149,22 +129,24 @@ std::string read_file(const std::string& path, int64_t most_bytes) {
   return file.read(0, file.size());
 }
 
-OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
-  check_file_name(path_);
-  target_ = followed(path_);
-  const auto status = status_of(target_);
-  if (status && S_ISDIR(status->st_mode)) {
-    throw FileError(path_, {.what = "cannot write the file: a directory has this name",
-                            .hint = "give the name of a file inside of it"});
-  }
-  if (!status || S_ISREG(status->st_mode)) {
+OutputFile::OutputFile(const std::string& path) : target_(output_target(path)) {
+  if (target_.kind == OutputKind::replaced) {
     open_temporary();
     // The new file keeps the permissions of the one it replaces, where it may.
-    if (status) static_cast<void>(::fchmod(descriptor_.number(), status->st_mode & 0777));
+    if (target_.exists) static_cast<void>(::fchmod(descriptor_.number(), target_.mode & 0777));
     return;
   }
-  descriptor_ = Descriptor(::open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-  if (descriptor_.number() < 0) throw FileError(path_, {.what = "cannot write the file: " + system_text(errno)});
+  // A copy of the descriptor writes on where the shell's `>> log` or an earlier write left off; opening the file behind
+  // it anew would begin at its first byte.
+  const int append = S_ISREG(target_.mode) ? O_APPEND : 0;
+  descriptor_ = Descriptor(target_.kind == OutputKind::descriptor
+                               ? ::fcntl(target_.descriptor, F_DUPFD_CLOEXEC, 0)
+                               : ::open(target_.target.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | append));
+  if (descriptor_.number() < 0) fail_to_write(errno);
+}
+
+void OutputFile::fail_to_write(int error) const {
+  throw FileError(target_.given, {.what = "cannot write the file: " + system_text(error)});
 }
 
 void OutputFile::open_temporary() {
@@ -172,7 +154,7 @@ void OutputFile::open_temporary() {
   constexpr int kTries = 100;
   int error = EEXIST;
   for (int i = 0; i < kTries && error == EEXIST; ++i) {
-    temporary_ = target_ + "." + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
+    temporary_ = target_.target + "." + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
     noted_ = note(temporary_);
     descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (descriptor_.number() >= 0) return;
@@ -180,15 +162,10 @@ void OutputFile::open_temporary() {
     forget(noted_);
   }
   temporary_.clear();
-  const std::string directory = directory_of(target_);
-  std::error_code ignored;
-  if (error == ENOENT && !fs::is_directory(directory, ignored)) {
-    throw FileError(path_, {.what = "cannot write the file: there is no directory " + in_quotes(directory),
-                            .hint = "mkdir -p " + directory});
-  }
-  throw FileError(path_,
-                  {.what = "cannot write the file: " + system_text(error),
-                   .hint = "a file is made beside it first: can files be made in " + in_quotes(directory) + "?"});
+  throw FileError(
+      target_.given,
+      {.what = "cannot write the file: " + system_text(error),
+       .hint = "a file is made beside it first, with a longer name: " + in_quotes(target_.target) + ".…tmp"});
 }
 
 OutputFile::~OutputFile() {
@@ -202,7 +179,7 @@ void OutputFile::write(const void* data, size_t count) {
   while (count > 0) {
     const ssize_t done = ::write(descriptor_.number(), at, count);
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) throw FileError(path_, {.what = "cannot write the file: " + system_text(errno)});
+    if (done < 0) fail_to_write(errno);
     at += done;
     count -= static_cast<size_t>(done);
   }
@@ -214,12 +191,9 @@ void OutputFile::write(std::span<const float> values) { write(values.data(), val
 
 void OutputFile::commit() {
   // Some file systems tell only now that the disk is full.
-  if (::close(descriptor_.release()) != 0)
-    throw FileError(path_, {.what = "cannot write the file: " + system_text(errno)});
+  if (::close(descriptor_.release()) != 0) fail_to_write(errno);
   if (temporary_.empty()) return;
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
-    throw FileError(path_, {.what = "cannot write the file: " + system_text(errno)});
-  }
+  if (::rename(temporary_.c_str(), target_.target.c_str()) != 0) fail_to_write(errno);
   forget(noted_);
   temporary_.clear();
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "heed/io/file_error.h"
+#include "heed/io/output_target.h"
 
 namespace heed::io {
 
@@ -16,7 +17,8 @@ namespace heed::io {
 std::string read_file(const std::string& path, int64_t most_bytes);
 
 // Replaces the file at `path` by `bytes`, atomically: others see the old file or the new one, and the old one stays
-// after an error. A device or pipe (/dev/null, /dev/stdout) is written to as it is.
+// after an error. A symbolic link stays, and the file that it points to is replaced. A device, a pipe or an open file
+// (/dev/null, /dev/stdout, /dev/fd/3) is written to as it is; output_target.h tells which, and what is refused.
 void write_file(const std::string& path, std::string_view bytes);
 
 // Owns a file descriptor; moves, and closes it at its end.
@@ -59,10 +61,11 @@ class InputFile {
 };
 
 // A file that appears under its path only when commit() is called: until then it is a temporary file in the same
-// directory, which is removed when this is destroyed, or by remove_temporaries().
+// directory, which is removed when this is destroyed, or by remove_temporaries(). What is written to as it is (device,
+// a pipe, an open file) gets the bytes at once.
 class OutputFile {
  public:
-  explicit OutputFile(std::string path);
+  explicit OutputFile(const std::string& path);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
@@ -76,9 +79,9 @@ class OutputFile {
 
   void open_temporary();
   void write(const void* data, size_t count);
+  [[noreturn]] void fail_to_write(int error) const;
 
-  std::string path_;          // as it was given, for messages
-  std::string target_;        // what is replaced: path_ with symbolic links followed
+  OutputTarget target_;
   std::string temporary_;     // empty when the target is written to as it is
   size_t noted_ = kNotNoted;  // where remove_temporaries() finds its name
   Descriptor descriptor_;

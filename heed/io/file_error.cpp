@@ -43,6 +43,12 @@ std::string place(const std::string& path, const FileProblem& problem) {
   return without_controls(at);
 }
 
+std::string whole_text(const std::string& path, const FileProblem& problem) {
+  std::string text = without_controls(problem.what) + " [" + place(path, problem) + "]";
+  if (!problem.hint.empty()) text += "; " + without_controls(problem.hint);
+  return text;
+}
+
 }  // namespace
 
 std::string in_quotes(std::string_view text) {
@@ -59,7 +65,7 @@ std::string in_quotes(std::string_view text) {
 }
 
 FileError::FileError(std::string path, const FileProblem& problem)
-    : Error(without_controls(problem.what) + " [" + place(path, problem) + "]"),
+    : Error(whole_text(path, problem)),
       path_(std::move(path)),
       message_(without_controls(problem.what)),
       at_(place(path_, problem)),

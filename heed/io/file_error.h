@@ -15,14 +15,14 @@ struct FileProblem {
   int line = 0;         // of a text file, from 1; 0 where there are no lines
 };
 
-// A file that cannot be read, written or understood. what() is one line, "message [file:line, place]": the texts of
-// files are shown with control characters escaped and cut when they are long.
+// A file that cannot be read, written or understood. what() is one line, "message [file:line, place]; hint": the texts
+// of files are shown with control characters escaped and cut when they are long.
 class FileError : public Error {
  public:
   FileError(std::string path, const FileProblem& problem);
 
   const std::string& path() const { return path_; }        // as it was given
-  const std::string& message() const { return message_; }  // without the place
+  const std::string& message() const { return message_; }  // without place and hint
   const std::string& at() const { return at_; }            // "q.npy, byte 8", "notes.toml:3"
   const std::string& hint() const { return hint_; }
 

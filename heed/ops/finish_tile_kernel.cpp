@@ -2,8 +2,8 @@
 // edge, or with strided rows. The tile is in L1.
 #include "heed/simd/target.h"
 //
+#include "heed/ops/activation_vector.h"
 #include "heed/ops/matmul_kernel.h"
-#include "heed/simd/math.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -36,39 +36,10 @@ void apply_linear(const MatmulCall& call, const UnfinishedTile& tile) {
   }
 }
 
-// NaN stays NaN: by comparison, not by maximum.
-HWY_INLINE Vector relu(Vector x) { return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kFloats)), x); }
-
-// x · (1 + t) / 2
-HWY_INLINE Vector half_open(Vector x, Vector t) {
-  const Vector half = hn::Mul(hn::Set(kFloats, 0.5F), x);
-  return hn::MulAdd(half, t, half);
-}
-
-HWY_INLINE Vector gelu(Vector x) { return half_open(x, erf(hn::Mul(x, hn::Set(kFloats, 0.707106781F)))); }
-
-HWY_INLINE Vector gelu_tanh(Vector x) {
-  constexpr float kRoot = 0.797884561F;  // √(2/π)
-  const Vector square = hn::Mul(x, x);
-  const Vector slope = hn::MulAdd(square, hn::Set(kFloats, kRoot * 0.044715F), hn::Set(kFloats, kRoot));
-  return half_open(x, tanh(hn::Mul(x, slope)));
-}
-
-HWY_INLINE Vector silu(Vector x) { return hn::Mul(x, sigmoid(x)); }
-
 void apply_activation(Activation activation, const UnfinishedTile& tile) {
-  switch (activation) {
-    case Activation::none:
-      return;
-    case Activation::relu:
-      return transform(tile, [](Vector x) HWY_ATTR { return relu(x); });
-    case Activation::gelu:
-      return transform(tile, [](Vector x) HWY_ATTR { return gelu(x); });
-    case Activation::gelu_tanh:
-      return transform(tile, [](Vector x) HWY_ATTR { return gelu_tanh(x); });
-    case Activation::silu:
-      return transform(tile, [](Vector x) HWY_ATTR { return silu(x); });
-  }
+  if (activation == Activation::none) return;
+  with_activation(activation,
+                  [&]<class A>() HWY_ATTR { transform(tile, [](Vector x) HWY_ATTR { return A::value(x); }); });
 }
 
 // c = (x + residual) + c

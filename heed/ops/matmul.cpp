@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "heed/core/error.h"
+#include "heed/core/extent.h"
 #include "heed/ops/matmul_kernel.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/dispatch.h"
@@ -13,14 +14,6 @@ namespace heed {
 namespace {
 
 constexpr const char* kName = "matmul";
-
-template <class T, int N>
-void check_view(const char* name, const View<T, N>& view) {
-  for (const int64_t size : view.shape()) {
-    check(size >= 0, kName, name, " has shape ", view.shape(), "; sizes are not negative");
-  }
-  check(view.data() || view.count() == 0, kName, name, " of shape ", view.shape(), " is null");
-}
 
 // Whether index pairs of two dimensions can reach the same element: i · s = j · t with 0 < |i| < m and 0 < |j| < n, or
 // a stride of 0.
@@ -56,10 +49,12 @@ void check_options(const MatmulOptionsOf<Rank>& options, const View<float, Rank>
   if (options.bias.data()) {
     check(options.bias.size(0) == c[Rank - 1], kName, "bias is ", options.bias.shape(), "; c ", c,
           " needs one value a column");
+    check_extent(kName, "bias", options.bias);
   }
   if (options.residual.data()) {
     check(options.residual.shape() == c, kName, "residual is ", options.residual.shape(),
           "; it must have the shape of c, ", c);
+    check_extent(kName, "residual", options.residual);
   }
 }
 
@@ -76,34 +71,29 @@ MatmulCall make_call(const MatmulOptionsOf<Rank>& options, const PanelLayout& pa
 
 // Computes all blocks of `items` products that differ only in where their matrices begin: place(call, item) says where.
 template <class Place>
-void run(MatmulCall call, int64_t items, Workspace* workspace, Place place) {
+void run(MatmulCall call, int64_t items, Arena* given, Place place) {
   place(call, 0);
   const MatmulSplit split = plan_matmul(call, items, threads());
   const int64_t blocks = split.row_blocks * split.panel_blocks;
-  const int64_t workers = items * blocks == 1 ? 1 : threads();
-  Workspace own;
-  float* scratch = split.scratch == 0
-                       ? nullptr
-                       : (workspace ? *workspace : own).floats(static_cast<size_t>(workers * split.scratch));
-  const auto body = [&](int64_t task, int worker) {
-    MatmulBlock block;
-    block.row = task % blocks / split.panel_blocks * split.block_rows;
-    block.rows = std::min(split.block_rows, call.a.size(0) - block.row);
-    block.panel = task % split.panel_blocks * split.block_panels;
-    block.panels = std::min(split.block_panels, call.panels.count() - block.panel);
-    float* mine = scratch + worker * split.scratch;
-    dispatch([&]<Isa isa>() {
+  const int64_t workers = split.serial ? 1 : threads();
+  CallArena arena(given);
+  const WorkerArenas scratch(*arena, workers, split.scratch_bytes);
+  dispatch([&]<Isa isa>() {
+    const auto body = [&](int64_t task, int worker) {
+      MatmulBlock block;
+      block.row = task % blocks / split.panel_blocks * split.block_rows;
+      block.rows = std::min(split.block_rows, call.a.size(0) - block.row);
+      block.panel = task % split.panel_blocks * split.block_panels;
+      block.panels = std::min(split.block_panels, call.panels.count() - block.panel);
+      Arena mine = scratch.of(worker);
       if (items == 1) return matmul_kernel<isa>(call, block, mine);
       MatmulCall item = call;
       place(item, task / blocks);
       matmul_kernel<isa>(item, block, mine);
-    });
-  };
-  if (split.serial) {
+    };
+    if (!split.serial) return parallel_for(items * blocks, body);
     for (int64_t task = 0; task < items * blocks; ++task) body(task, 0);
-  } else {
-    parallel_for(items * blocks, body);
-  }
+  });
 }
 
 // Without its batch dimension, where that only continues the rows.
@@ -120,14 +110,14 @@ View<T, 2> folded(const View<T, 3>& view) {
 }  // namespace
 
 void matmul(View<const float, 2> a, View<const float, 2> b, View<float, 2> c, const MatmulOptions& options) {
-  check_view("a", a);
-  check_view("b", b);
-  check_view("c", c);
+  check_view(kName, "a", a);
+  check_view(kName, "b", b);
+  check_view(kName, "c", c);
   check_shapes(a.shape(), b.shape(), c.shape());
   check_output(c, a.data(), b.data());
   check_options(options, c);
   if (c.count() == 0) return;
-  run(make_call(options, panel_layout(isa(), c.size(1))), 1, options.workspace, [&](MatmulCall& call, int64_t) {
+  run(make_call(options, panel_layout(isa(), c.size(1))), 1, options.arena, [&](MatmulCall& call, int64_t) {
     call.a = a;
     call.b = b;
     call.c = c;
@@ -136,15 +126,15 @@ void matmul(View<const float, 2> a, View<const float, 2> b, View<float, 2> c, co
 }
 
 void matmul(View<const float, 2> a, const PackedMatrix& b, View<float, 2> c, const MatmulOptions& options) {
-  check_view("a", a);
-  check_view("c", c);
+  check_view(kName, "a", a);
+  check_view(kName, "c", c);
   check_shapes(a.shape(), {b.rows(), b.columns()}, c.shape());
   check_output(c, a.data(), b.data());
   check_options(options, c);
   if (c.count() == 0) return;
   check(b.isa() == isa(), kName, "b was packed for ", isa_name(b.isa()), ", and ", isa_name(isa()),
         " is in use; pack it again after set_isa");
-  run(make_call(options, b.panels()), 1, options.workspace, [&](MatmulCall& call, int64_t) {
+  run(make_call(options, b.panels()), 1, options.arena, [&](MatmulCall& call, int64_t) {
     call.a = a;
     call.packed = b.data();
     call.packed_bf16 = b.bf16_data();
@@ -154,9 +144,9 @@ void matmul(View<const float, 2> a, const PackedMatrix& b, View<float, 2> c, con
 }
 
 void matmul(View<const float, 3> a, View<const float, 3> b, View<float, 3> c, const BatchedMatmulOptions& options) {
-  check_view("a", a);
-  check_view("b", b);
-  check_view("c", c);
+  check_view(kName, "a", a);
+  check_view(kName, "b", b);
+  check_view(kName, "c", c);
   check(a.size(0) == c.size(0) && b.size(0) == c.size(0), kName, "batches differ: a is ", a.shape(), ", b ", b.shape(),
         ", c ", c.shape(), "; repeat a matrix with a batch stride of 0");
   check_shapes({a.size(1), a.size(2)}, {b.size(1), b.size(2)}, {c.size(1), c.size(2)});
@@ -168,9 +158,9 @@ void matmul(View<const float, 3> a, View<const float, 3> b, View<float, 3> c, co
   if ((b.size(0) == 1 || b.stride(0) == 0) && folds(a) && folds(c) && (!has_residual || folds(options.residual))) {
     const View<const float, 2> residual = has_residual ? folded(options.residual) : View<const float, 2>();
     return matmul(folded(a), b[0], folded(c),
-                  {options.scale, options.bias, options.activation, residual, options.accumulate, options.workspace});
+                  {options.scale, options.bias, options.activation, residual, options.accumulate, options.arena});
   }
-  run(make_call(options, panel_layout(isa(), c.size(2))), c.size(0), options.workspace,
+  run(make_call(options, panel_layout(isa(), c.size(2))), c.size(0), options.arena,
       [&](MatmulCall& call, int64_t item) {
         call.a = a[item];
         call.b = b[item];

@@ -8,8 +8,9 @@
 // bits for any number of threads, alone or among other rows and columns, packed or not, batched or not.
 #pragma once
 
+#include "heed/core/arena.h"
 #include "heed/core/view.h"
-#include "heed/core/workspace.h"
+#include "heed/ops/activation.h"
 #include "heed/ops/packed_matrix.h"
 
 namespace heed {
@@ -17,23 +18,15 @@ namespace heed {
 // Steps of k after which the chain of an element restarts.
 inline constexpr int64_t kBlockDepth = 512;
 
-enum class Activation {
-  none,
-  relu,       // max(x, 0)
-  gelu,       // x · Φ(x), Φ by erf
-  gelu_tanh,  // x · (1 + tanh(√(2/π) · (x + 0.044715 x³))) / 2
-  silu,       // x · sigmoid(x)
-};
-
 // What happens to a product before it is stored, while it is still in registers or L1. A null view means "without".
 template <int Rank>
 struct MatmulOptionsOf {
   float scale = 1.0F;
-  View<const float, 1> bias;  // [N]
+  View<const float, 1> bias{};  // [N]
   Activation activation = Activation::none;
-  View<const float, Rank> residual;  // the shape of c; may be c itself
-  bool accumulate = false;           // adds the result to what c holds
-  Workspace* workspace = nullptr;    // the caller's scratch memory; with it, calls after the first allocate nothing
+  View<const float, Rank> residual{};  // the shape of c; may be c itself
+  bool accumulate = false;             // adds the result to what c holds
+  Arena* arena = nullptr;  // where scratch memory comes from; with it, calls after the first allocate nothing
 };
 using MatmulOptions = MatmulOptionsOf<2>;
 using BatchedMatmulOptions = MatmulOptionsOf<3>;

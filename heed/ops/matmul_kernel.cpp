@@ -16,6 +16,10 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
+static_assert(panel_lanes(kTargetIsa) == kLanes && most_panel_vectors(kTargetIsa) == kMostTileVectors,
+              "panels are cut for these tiles");
+static_assert(kCopiedRow >= round_up<int64_t>(kBlockDepth, kLanes), "a copied row ends with a whole vector");
+
 // Rows of a for one block of k.
 struct RowsOfA {
   const float* data;
@@ -153,15 +157,15 @@ class BlockProduct {
   static_assert(kBlockDepth % 2 == 0, "a block of k begins with a pair");
 
  public:
-  BlockProduct(const MatmulCall& call, const MatmulBlock& block, float* scratch)
+  BlockProduct(const MatmulCall& call, const MatmulBlock& block, Arena& scratch)
       : call_(call), block_(block), k_total_(call.a.size(1)), end_panel_(block.panel + block.panels) {
     const Panel last = call.panels[end_panel_ - 1];
     first_column_ = call.panels[block.panel].column;
     const int64_t padded = last.column + last.vectors * kLanes - first_column_;
-    const MatmulScratch sizes = matmul_scratch(call, block.rows, padded);
-    totals_ = scratch;
-    copied_a_ = totals_ + sizes.totals;
-    packed_b_ = copied_a_ + sizes.a;
+    const MatmulScratch parts(scratch, call, block.rows, padded);
+    totals_ = parts.totals;
+    copied_a_ = parts.a;
+    packed_b_ = parts.b;
   }
 
   void run() {
@@ -297,7 +301,7 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 
 template <>
-void matmul_kernel<kTargetIsa>(const MatmulCall& call, const MatmulBlock& block, float* scratch) {
+void matmul_kernel<kTargetIsa>(const MatmulCall& call, const MatmulBlock& block, Arena& scratch) {
   if (call.packed_bf16) return HWY_NAMESPACE::BlockProduct<uint32_t>(call, block, scratch).run();
   HWY_NAMESPACE::BlockProduct<float>(call, block, scratch).run();
 }

@@ -28,7 +28,8 @@ struct MatmulCall {
   bool is_packed() const { return packed != nullptr || packed_bf16 != nullptr; }
 };
 
-// Rows of `a` that go through all panels of a block together, so that they stay in L2. A multiple of every tile height.
+// Rows of `a` that go through all panels of a block together, so that they stay in L2. Cut into strips of nearly equal
+// height, none higher than a tile; a multiple of most tile heights (6, 8, 12; not 16), so that most strips are full.
 inline constexpr int64_t kBlockRows = 120;
 // Floats from a copied row of `a` to the next: room for whole vectors, and no power of two.
 inline constexpr int64_t kCopiedRow = kBlockDepth + 16;
@@ -42,15 +43,15 @@ struct MatmulBlock {
 };
 
 template <Isa>
-void matmul_kernel(const MatmulCall& call, const MatmulBlock& block, float* scratch);
+void matmul_kernel(const MatmulCall& call, const MatmulBlock& block, Arena& scratch);
 
-// How a product is cut into blocks, and the scratch memory that a block needs, in floats.
+// How a product is cut into blocks, and the scratch memory that a block needs.
 struct MatmulSplit {
   int64_t block_rows = 0;
   int64_t block_panels = 0;
   int64_t row_blocks = 0;
   int64_t panel_blocks = 0;
-  int64_t scratch = 0;
+  size_t scratch_bytes = 0;
   bool serial = true;  // too little work for threads
 };
 
@@ -59,11 +60,12 @@ MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads);
 
 // Scratch memory of a block: sums of the blocks of k before, copied rows of a, packed panels of b.
 struct MatmulScratch {
-  int64_t totals = 0;
-  int64_t a = 0;
-  int64_t b = 0;
+  MatmulScratch(Arena& arena, const MatmulCall& call, int64_t rows, int64_t padded_columns);
+
+  float* totals;
+  float* a;
+  float* b;
 };
-MatmulScratch matmul_scratch(const MatmulCall& call, int64_t rows, int64_t padded_columns);
 
 // Rows k … k+depth-1 of b [K, N].
 struct PanelSource {

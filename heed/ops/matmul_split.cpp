@@ -12,6 +12,9 @@ constexpr int64_t kMostColumns = 768;
 constexpr int64_t kLeastWork = int64_t{1} << 19;
 // With fewer rows, packing costs more than it saves.
 constexpr int64_t kDirectRows = 16;
+// Heights of blocks are multiples of this, which every tile height but 16 divides: few strips are lower than a tile.
+constexpr int64_t kRowUnit = 24;
+static_assert(kMostRows % kBlockRows == 0 && kBlockRows % kRowUnit == 0, "whole blocks of rows, but for the last");
 // Where b is packed on the way, each block of rows packs it again: columns are cut first, down to this. Rows of a that
 // lie far apart are copied for more.
 constexpr int64_t kFewColumns = 128;
@@ -28,14 +31,10 @@ bool contiguous_rows(const MatmulCall& call) {
 
 }  // namespace
 
-MatmulScratch matmul_scratch(const MatmulCall& call, int64_t rows, int64_t padded_columns) {
-  const int64_t k = call.a.size(1);
-  MatmulScratch scratch;
-  if (k > kBlockDepth) scratch.totals = rows * padded_columns;
-  if (call.copy_a) scratch.a = std::min(rows, kBlockRows) * kCopiedRow;
-  if (!call.is_packed()) scratch.b = std::min(k, kBlockDepth) * padded_columns;
-  return scratch;
-}
+MatmulScratch::MatmulScratch(Arena& arena, const MatmulCall& call, int64_t rows, int64_t padded_columns)
+    : totals(arena.take<float>(call.a.size(1) > kBlockDepth ? rows * padded_columns : 0)),
+      a(arena.take<float>(call.copy_a ? std::min(rows, kBlockRows) * kCopiedRow : 0)),
+      b(arena.take<float>(call.is_packed() ? 0 : std::min(call.a.size(1), kBlockDepth) * padded_columns)) {}
 
 MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
   const int64_t m = call.a.size(0);
@@ -47,16 +46,15 @@ MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
   call.copy_a = (transposed || apart) && m > kDirectRows && n > kDirectRows;
   call.direct_b = !call.is_packed() && call.b.stride(1) == 1 && m <= kDirectRows;
 
-  const int64_t row_unit = 24;
   const int64_t panel_columns = call.panels.wide_vectors * call.panels.lanes;
   int64_t row_blocks = divide_up(m, kMostRows);
   int64_t panel_blocks = divide_up(n, kMostColumns);
-  const int64_t work = items * m * n * std::max<int64_t>(k, 1);
+  const int64_t work = element_count(Shape<4>{items, m, n, std::max<int64_t>(k, 1)});
   const int64_t wanted = std::min<int64_t>(threads == 1 ? 1 : 2 * threads, work / kLeastWork);
   MatmulSplit split;
   split.serial = wanted <= 1;
   for (;;) {
-    split.block_rows = std::min(m, chunk_size(m, row_blocks, row_unit));
+    split.block_rows = std::min(m, chunk_size(m, row_blocks, kRowUnit));
     split.block_panels = std::min(call.panels.count(), chunk_size(call.panels.count(), panel_blocks, 1));
     split.row_blocks = divide_up(m, split.block_rows);
     split.panel_blocks = divide_up(call.panels.count(), split.block_panels);
@@ -66,7 +64,7 @@ MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
     if (blocks >= wanted && even) break;
     const int64_t columns = split.block_panels * panel_columns;
     const bool rows_first = call.is_packed() ? split.block_rows >= columns : columns <= kFewColumns;
-    const bool more_rows = split.block_rows > row_unit && rows_first;
+    const bool more_rows = split.block_rows > kRowUnit && rows_first;
     if (more_rows) {
       ++row_blocks;
     } else if (split.block_panels > 1) {
@@ -76,8 +74,9 @@ MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
     }
   }
   const int64_t padded = std::min(call.panels.padded_columns(), split.block_panels * panel_columns);
-  const MatmulScratch scratch = matmul_scratch(call, split.block_rows, padded);
-  split.scratch = scratch.totals + scratch.a + scratch.b;
+  Arena arena = Arena::dry_run();
+  const MatmulScratch scratch(arena, call, split.block_rows, padded);
+  split.scratch_bytes = arena.peak_bytes();
   return split;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "heed/core/error.h"
+#include "heed/core/extent.h"
 #include "heed/ops/matmul_kernel.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/dispatch.h"
@@ -59,8 +60,7 @@ void PackedMatrix::allocate(size_t bytes) {
 void PackedMatrix::assign(View<const float, 2> matrix) {
   const int64_t k = matrix.size(0);
   const int64_t n = matrix.size(1);
-  check(k >= 0 && n >= 0, "PackedMatrix", "the matrix has shape ", matrix.shape(), "; sizes are not negative");
-  check(matrix.data() || k * n == 0, "PackedMatrix", "the matrix of shape ", matrix.shape(), " is null");
+  check_view("PackedMatrix", "the matrix", matrix);
   const Isa target = heed::isa();
   const PanelLayout layout = panel_layout(target, n);
   rows_ = 0;  // empty, should there be no memory
@@ -69,9 +69,10 @@ void PackedMatrix::assign(View<const float, 2> matrix) {
   rows_ = k;
   panels_ = layout;
   isa_ = target;
-  parallel_for(layout.count(), [&](int64_t panel, int) {
-    const int64_t column = layout[panel].column;
-    dispatch([&]<Isa isa>() {
+  if (matrix.count() == 0) return;
+  dispatch([&]<Isa isa>() {
+    parallel_for(layout.count(), [&](int64_t panel, int) {
+      const int64_t column = layout[panel].column;
       if (!is_bf16()) return pack_panel_kernel<isa>({matrix, 0, k}, layout, panel, floats() + k * column);
       pack_bf16_panel_kernel<isa>(matrix, layout, panel, pairs() + divide_up<int64_t>(k, 2) * column);
     });

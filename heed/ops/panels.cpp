@@ -7,9 +7,9 @@ namespace heed {
 PanelLayout panel_layout(Isa isa, int64_t columns) {
   PanelLayout layout;
   layout.columns = columns;
-  layout.lanes = isa == Isa::avx512 ? 16 : isa == Isa::avx2 ? 8 : 4;
+  layout.lanes = panel_lanes(isa);
   const int64_t vectors = divide_up<int64_t>(columns, layout.lanes);
-  const int most = isa == Isa::avx512 ? 4 : 2;
+  const int most = most_panel_vectors(isa);
   const int64_t rest = vectors % most;
   layout.wide_vectors = most;
   layout.wide = vectors / most;

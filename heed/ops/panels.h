@@ -32,7 +32,11 @@ struct PanelLayout {
   }
 };
 
-// The layout for an instruction set: panels of 4 vectors on AVX-512 (6 × 4 tiles), else of 2 (6 × 2 tiles).
+// The floats of a vector and the vectors of the widest panel: 6 × 4 tiles on AVX-512, else 6 × 2.
+constexpr int panel_lanes(Isa isa) { return isa == Isa::avx512 ? 16 : isa == Isa::avx2 ? 8 : 4; }
+constexpr int most_panel_vectors(Isa isa) { return isa == Isa::avx512 ? 4 : 2; }
+
+// The layout for an instruction set.
 PanelLayout panel_layout(Isa isa, int64_t columns);
 
 }  // namespace heed

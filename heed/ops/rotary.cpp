@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "heed/core/error.h"
+#include "heed/core/extent.h"
 #include "heed/ops/rotary_kernel.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/dispatch.h"
@@ -13,15 +14,12 @@ namespace heed {
 namespace {
 
 constexpr int64_t kMostPosition = int64_t{1} << 40;
-constexpr int64_t kMostWidth = int64_t{1} << 20;
+constexpr int64_t kMostTableWidth = int64_t{1} << 20;
 // Floats that one task moves: some microseconds of work.
 constexpr int64_t kTaskFloats = 16384;
 
 void check_tensor(const char* function, const char* name, View<const float, 4> tensor) {
-  for (const int64_t size : tensor.shape()) {
-    check(size >= 0, function, name, " has a negative size: ", tensor.shape());
-  }
-  check(tensor.count() == 0 || tensor.data() != nullptr, function, name, " is a null view of shape ", tensor.shape());
+  check_view(function, name, tensor);
   check(tensor.size(3) <= 1 || tensor.stride(3) == 1, function, name, " has strides ", tensor.strides(),
         "; its last dimension must be contiguous (stride 1): copy it first");
 }
@@ -45,6 +43,7 @@ void check_positions(const char* function, const char* name, const RotaryOptions
     const Shape<2>& shape = where.positions.shape();
     check((shape[0] == 1 || shape[0] == batch) && shape[1] == tokens, function, "positions have shape ", shape,
           ", expected [B or 1, T] with B = ", batch, " and T = ", tokens);
+    check_extent(function, "positions", where.positions);
   }
   if (batch == 0 || tokens == 0) return;
   if (given) {
@@ -56,7 +55,8 @@ void check_positions(const char* function, const char* name, const RotaryOptions
     return;
   }
   const auto check_offset = [&](int64_t offset) {
-    check(std::abs(offset) <= kMostPosition, function, "an offset is ", offset, "; it must be within ±", kMostPosition);
+    check(offset >= -kMostPosition && offset <= kMostPosition, function, "an offset is ", offset,
+          "; it must be within ±", kMostPosition);
     check_held(function, name, table, offset, offset + tokens - 1);
   };
   if (count == 0) check_offset(where.offset);
@@ -127,14 +127,15 @@ RotaryTable::RotaryTable(const RotaryOptions& options) : options_(options) {
   constexpr const char* kName = "RotaryTable";
   const int64_t width = options.width;
   const int64_t positions = options.positions;
-  check(width >= 2 && width % 2 == 0 && width <= kMostWidth, kName, "width is ", width,
-        "; the rotated part is made of pairs, so it must be even, at least 2 and at most ", kMostWidth);
+  check(width >= 2 && width % 2 == 0 && width <= kMostTableWidth, kName, "width is ", width,
+        "; the rotated part is made of pairs, so it must be even, at least 2 and at most ", kMostTableWidth);
   check(std::isfinite(options.base) && options.base > 0.0, kName, "base is ", options.base,
         "; it must be finite and above 0");
   check(positions >= 0 && positions <= kMostPosition, kName, "positions = ", positions, "; it must be in 0 … ",
         kMostPosition);
-  check(std::abs(options.first) <= kMostPosition, kName, "first = ", options.first, "; it must be within ±",
-        kMostPosition);
+  check(options.first >= -kMostPosition && options.first <= kMostPosition, kName, "first = ", options.first,
+        "; it must be within ±", kMostPosition);
+  check_sizes(kName, "the table [positions, width]", Shape<2>{positions, width});
   std::vector<double> frequencies(static_cast<size_t>(width / 2));
   for (size_t i = 0; i < frequencies.size(); ++i) {
     frequencies[i] = std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(width));
@@ -156,6 +157,7 @@ RotaryTable::RotaryTable(const RotaryOptions& options) : options_(options) {
 
 void check_rotary(const char* function, const char* name, const Shape<4>& shape, const RotaryTable& table,
                   const RotaryPositions& positions) {
+  check_sizes(function, name, shape);
   check(table.options().width <= shape[3], function, "the table rotates ", table.options().width, " elements of ",
         shape[3], " in ", name, " ", shape);
   check_positions(function, name, table.options(), positions, shape[0], shape[1]);

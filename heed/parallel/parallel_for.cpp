@@ -9,6 +9,7 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -53,20 +54,21 @@ thread_local bool inside_body = false;
 // asleep: a short job is over before a sleeper wakes.
 class Pool {
  public:
+  // Limits on processes or memory may leave it with fewer than `threads`: those do all the work.
   explicit Pool(int threads) {
     sched_getaffinity(0, sizeof(cores_), &cores_);
     workers_.reserve(static_cast<size_t>(threads - 1));
     try {
       for (int worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { serve(worker); });
-    } catch (...) {
-      stop();
-      throw;
+    } catch (const std::system_error&) {  // no more threads
+    } catch (const std::bad_alloc&) {     // nor memory for one
     }
   }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   ~Pool() { stop(); }
 
+  // That run, the caller's own included.
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   void run(int64_t tasks, detail::TaskFunction function, void* context) {
@@ -181,6 +183,8 @@ struct PoolState {
   std::mutex mutex;  // held while the pool runs or changes
   std::unique_ptr<Pool> pool;
   std::atomic<int> threads{available_cores()};
+  std::atomic<int> started{1};  // of the pool at hand
+  std::atomic<int> missing{0};  // the most that a pool had to do without
 };
 
 // Never destroyed: static destructors of the program may still call parallel_for.
@@ -200,6 +204,8 @@ void start_pool(PoolState& pools) {
   static const int watching_forks = pthread_atfork(nullptr, nullptr, forget_workers);
   check(watching_forks == 0, "parallel_for", "out of memory");
   pools.pool = std::make_unique<Pool>(threads());
+  pools.started.store(pools.pool->threads());
+  pools.missing.store(std::max(pools.missing.load(), threads() - pools.pool->threads()));
 }
 
 void run_alone(int64_t tasks, detail::TaskFunction function, void* context) {
@@ -218,6 +224,17 @@ void set_threads(int n) {
 }
 
 int threads() { return state().threads.load(std::memory_order_relaxed); }
+
+int threads_started() {
+  if (threads() == 1) return 1;
+  PoolState& pools = state();
+  if (inside_body) return pools.started.load();
+  const std::lock_guard lock(pools.mutex);
+  if (!pools.pool) start_pool(pools);
+  return pools.pool->threads();
+}
+
+int threads_missing() { return state().missing.load(); }
 
 namespace detail {
 

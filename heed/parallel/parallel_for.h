@@ -13,6 +13,13 @@ namespace heed {
 void set_threads(int n);
 int threads();
 
+// How many of them there are: fewer than threads() where limits on processes or memory keep the system from starting
+// all, and then calls run on those; set_threads() tries again. Starts them where no call has done so yet.
+int threads_started();
+
+// The most threads that any set_threads() had to do without; 0 where all were started.
+int threads_missing();
+
 namespace detail {
 using TaskFunction = void (*)(void* context, int64_t task, int worker);
 void run_tasks(int64_t tasks, TaskFunction function, void* context);

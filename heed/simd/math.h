@@ -4,12 +4,13 @@
 // exponentials below 2^-126 are 0. There is only the vector form: loops pad or mask their tail, so an element's bits do
 // not depend on where it stands. Coefficients are minimax, rounded one after another. Largest error over all floats, in
 // ulp of the result (tests/simd/math_test.cpp):
-//                exp2   exp   log  tanh   erf  sigmoid  sigmoid_base2
-//     AVX-512    1.90  1.02  0.81  1.34  1.12     2.41           4.80
-//     AVX2       1.96  1.02  0.81  1.34  1.12     2.41           3.43
-//     baseline   2.23  1.00  0.82  1.34  1.30     2.41           3.49
+//              exp256   exp   log  tanh   erf  sigmoid  sigmoid_base256
+//     AVX-512    1.90  1.02  0.81  1.34  1.12     2.41             4.80
+//     AVX2       1.96  1.02  0.81  1.34  1.12     2.41             3.43
+//     baseline   2.23  1.00  0.82  1.34  1.30     2.41             3.49
 #pragma once
 
+#include "heed/simd/base256.h"
 #include "heed/simd/register_tile.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -48,22 +49,28 @@ HWY_INLINE Vector half_power(Vector shifted) {
   return hn::BitCast(kFloats, hn::ShiftLeft<23>(hn::BitCast(bits, shifted)));
 }
 
-// 2^x, exactly 1 at 0; for attention's weights, where denormals would slow down the products that follow: results below
-// 2^-126 (AVX-512) or 2^-125.5 (elsewhere) are 0.
-HWY_INLINE Vector exp2(Vector x) {
+// 256^x = 2^(8x), exactly 1 at 0; for attention's weights, where denormals would slow down the products that follow:
+// results below 2^-126 (AVX-512) or 2^-125.5 (elsewhere) are 0. The polynomials are those of 2^(8f): the power of 8 in
+// each coefficient is exact.
+HWY_INLINE Vector exp256(Vector x) {
 #if HWY_TARGET <= HWY_AVX3
-  // f = x - floor(x) in [0, 1), rounded down; scalef multiplies by 2^floor(x), overflows to ∞, and knows ±∞ and NaN.
-  constexpr float kPowers[] = {1.0F, 0.693153858F, 0.240139544F, 0.0558749698F, 0.00892804004F, 0.00190354791F};
-  const Vector f{_mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
-  const __mmask16 kept = _mm512_cmp_ps_mask(x.raw, _mm512_set1_ps(-126.0F), _CMP_NLT_UQ);  // NaN is kept
-  return Vector{_mm512_maskz_scalef_ps(kept, polynomial(f, kPowers).raw, x.raw)};
+  // f = x - floor(8x)/8 in [0, 1/8), rounded down; scalef multiplies by 2^floor(8x), overflows to ∞, and knows ±∞ and
+  // NaN.
+  constexpr float kPowers[] = {
+      1.0F, 8 * 0.693153858F, 64 * 0.240139544F, 512 * 0.0558749698F, 4096 * 0.00892804004F, 32768 * 0.00190354791F};
+  constexpr int kThreeBits = 3 << 4;
+  const Vector f{_mm512_reduce_ps(x.raw, kThreeBits | _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
+  const __mmask16 kept = _mm512_cmp_ps_mask(x.raw, _mm512_set1_ps(-126.0F / kScoreBits), _CMP_NLT_UQ);  // NaN is kept
+  const Vector power = hn::Mul(x, hn::Set(kFloats, kScoreBits));
+  return Vector{_mm512_maskz_scalef_ps(kept, polynomial(f, kPowers).raw, power.raw)};
 #else
-  // n = x rounded, f = x - n in [-½, ½]: 2·2^f · 2^(n-1).
-  constexpr float kPowers[] = {2.0F, 1.386294008F, 0.48044467F, 0.1110132634F, 0.01934495196F, 0.00266070058F};
+  // n = 8x rounded, f = x - n/8 in [-1/16, 1/16]: 2·2^(8f) · 2^(n-1).
+  constexpr float kPowers[] = {
+      2.0F, 8 * 1.386294008F, 64 * 0.48044467F, 512 * 0.1110132634F, 4096 * 0.01934495196F, 32768 * 0.00266070058F};
   const Vector magic = hn::Set(kFloats, kRoundToExponent);
-  const Vector t = clamp(x, -126.0F, 128.0F);
-  const Vector shifted = hn::Add(t, magic);
-  const Vector f = hn::Sub(t, hn::Sub(shifted, magic));
+  const Vector t = clamp(x, -126.0F / kScoreBits, 128.0F / kScoreBits);
+  const Vector shifted = hn::MulAdd(t, hn::Set(kFloats, kScoreBits), magic);
+  const Vector f = hn::NegMulAdd(hn::Sub(shifted, magic), hn::Set(kFloats, 1.0F / kScoreBits), t);
   return hn::Mul(polynomial(f, kPowers), half_power(shifted));
 #endif
 }
@@ -149,15 +156,16 @@ HWY_INLINE Vector sigmoid(Vector x) {
   return hn::Div(numerator, hn::Add(one, power));
 }
 
-// 1 / (1 + 2^-x), for attention's sigmoid weights; 0 below x = -126. A vector division takes AVX-512 as long as 16
+// 1 / (1 + 256^-x), for attention's sigmoid weights; 0 below 2^-126. A vector division takes AVX-512 as long as 16
 // multiplications: there the reciprocal of y ≥ 1 begins at bits(1/y) ≈ kReciprocalBits - bits(y), 5.1 % off, and two
 // steps from error to error³ leave nothing but rounding.
 inline constexpr int32_t kReciprocalBits = 0x7ef31000;
 
-HWY_INLINE Vector sigmoid_base2(Vector x) {
+HWY_INLINE Vector sigmoid_base256(Vector x) {
+  constexpr float kMost = 126.0F / kScoreBits;
   const Vector one = hn::Set(kFloats, 1.0F);
-  const Vector y = hn::Add(one, exp2(hn::Neg(clamp(x, -126.0F, 126.0F))));
-  const auto vanishes = hn::Lt(x, hn::Set(kFloats, -126.0F));
+  const Vector y = hn::Add(one, exp256(hn::Neg(clamp(x, -kMost, kMost))));
+  const auto vanishes = hn::Lt(x, hn::Set(kFloats, -kMost));
 #if HWY_TARGET <= HWY_AVX3
   const hn::RebindToSigned<FloatTag> bits;
   Vector inverse = hn::BitCast(kFloats, hn::Sub(hn::Set(bits, kReciprocalBits), hn::BitCast(bits, y)));

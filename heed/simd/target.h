@@ -14,11 +14,11 @@ namespace heed {
 
 // The instruction set this translation unit is compiled for.
 #if HWY_TARGET == HWY_AVX3
-inline constexpr Isa kTargetIsa = Isa::avx512;
+static constexpr Isa kTargetIsa = Isa::avx512;
 #elif HWY_TARGET == HWY_AVX2
-inline constexpr Isa kTargetIsa = Isa::avx2;
+static constexpr Isa kTargetIsa = Isa::avx2;
 #else
-inline constexpr Isa kTargetIsa = Isa::baseline;
+static constexpr Isa kTargetIsa = Isa::baseline;
 #endif
 
 }  // namespace heed

@@ -4,15 +4,22 @@
 //     options.trace = &trace;                                          // null = off
 //
 // The filter is applied before anything is computed, so a long sequence never becomes a T×T matrix unasked.
+//
+// A model of many layers records each under its own name:
+//
+//     const TraceScope layer(options.trace, "layers.0");
+//     const TraceScope self(options.trace, "self");       // scores are recorded as layers.0.self.scores
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "heed/core/tensor.h"
+#include "heed/trace/dim.h"
 
 namespace heed {
 
@@ -24,7 +31,9 @@ struct QueryRange {
   int64_t count() const { return end - begin; }
 };
 
-// What to record. `weights` asks for weights.grad too, where there is a backward call.
+// What to record. A name asks for every recording that has it among its parts, which are separated by dots: `weights`
+// for the weights of every layer and, where there is a backward call, for weights.grad; `layers.0` for all of that
+// layer; `layers.0.self.weights` for one step.
 struct TraceFilter {
   std::vector<std::string> names{};     // empty: every step
   std::optional<int64_t> head{};        // a query head, with the key/value head that it reads; every head unless given
@@ -33,11 +42,11 @@ struct TraceFilter {
 
 // A part of one step's tensor.
 struct Recording {
-  std::string name;
-  std::vector<std::string> dims;  // what each dimension counts: "B", "Tq", "Tk", "H", "Hkv", …
-  std::vector<int64_t> whole;     // shape of the whole tensor
-  std::vector<int64_t> first;     // where the recorded part begins
-  Tensor values;                  // the recorded part
+  std::string name;            // with the scopes it was made in: "scores", "layers.0.self.scores"
+  std::vector<Dim> dims;       // what each dimension counts
+  std::vector<int64_t> whole;  // shape of the whole tensor
+  std::vector<int64_t> first;  // where the recorded part begins
+  Tensor values;               // the recorded part
 };
 
 class Trace {
@@ -46,17 +55,17 @@ class Trace {
   explicit Trace(TraceFilter filter) : filter_(std::move(filter)) {}
 
   const TraceFilter& filter() const { return filter_; }
+  // Does the filter let through what is recorded as `name` now, in the scopes that are open?
   bool wants(std::string_view name) const;
 
   // Adds a recording of the part that the filter lets through, zeros, for the caller to fill. The filter's queries
-  // narrow the dimension "Tq", its head the dimension "H", and "Hkv" where `group` query heads share a head. An Error
-  // where the filter asks for queries or a head that are not there.
-  Recording& add(std::string name, std::vector<std::string> dims, std::vector<int64_t> whole, int64_t group = 1);
+  // narrow the dimension Tq, its head the dimension H, and Hkv where `group` query heads share a head. An Error where
+  // the filter asks for queries or a head that are not there.
+  Recording& add(std::string_view name, std::span<const Dim> dims, std::vector<int64_t> whole, int64_t group = 1);
 
   // The same, filled from the whole tensor.
   template <int N>
-  void record(const std::string& name, const std::vector<std::string>& dims, View<const float, N> whole,
-              int64_t group = 1) {
+  void record(std::string_view name, std::span<const Dim> dims, View<const float, N> whole, int64_t group = 1) {
     if (!wants(name)) return;
     const Shape<N>& shape = whole.shape();
     Recording& made = add(name, dims, {shape.begin(), shape.end()}, group);
@@ -68,7 +77,7 @@ class Trace {
     copy_values(whole, to);
   }
 
-  // The recording of that name, or null.
+  // The recording of that name, scopes included, or null.
   const Recording* find(std::string_view name) const;
 
   const std::vector<Recording>& recordings() const { return recordings_; }
@@ -87,8 +96,25 @@ class Trace {
     }
   }
 
+  friend class TraceScope;
+
   TraceFilter filter_;
+  std::string scope_;  // the open scopes, each with a dot behind it
   std::vector<Recording> recordings_;
+};
+
+// While it lives, what `trace` records has `name` and a dot before its own name. Scopes nest: they end in the reverse
+// order of their beginning. A null trace is off.
+class TraceScope {
+ public:
+  TraceScope(Trace* trace, std::string_view name);
+  ~TraceScope();
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  Trace* trace_;
+  size_t before_ = 0;  // length of the scope around it
 };
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// With a workspace of the caller's, calls after the first allocate nothing.
+// With an arena of the caller's, calls after the first allocate nothing.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -36,14 +36,14 @@ void expect_second_call_allocates_nothing(Call call) {
 class AttentionAllocation : public ::testing::Test {
  protected:
   AttentionAllocation() {
-    case_.options.workspace = &workspace_;
+    case_.options.arena = &arena_;
     case_.options.mask = Mask::causal() & Mask::lengths({600, 370}) & Mask::documents({0, 250}) &
                          Mask::block(View<const bool, 2>(hidden_.get(), {600, 600}));
   }
 
   AttentionCase case_{
       {.batch = 2, .t_q = 600, .t_k = 600, .heads = 4, .kv_heads = 2, .d_k = 24, .d_v = 40}, Layout::fused_qkv, 1};
-  Workspace workspace_;
+  Arena arena_;
   std::unique_ptr<bool[]> hidden_ = std::make_unique<bool[]>(600 * 600);
 };
 
@@ -53,16 +53,16 @@ TEST_F(AttentionAllocation, TheCounterSeesATensor) {
   EXPECT_GT(allocation_count(), before);
 }
 
-TEST_F(AttentionAllocation, ForwardWithAWorkspaceAllocatesOnlyOnce) {
+TEST_F(AttentionAllocation, ForwardWithAnArenaAllocatesOnlyOnce) {
   expect_second_call_allocates_nothing([&] { case_.forward(); });
 }
 
-TEST_F(AttentionAllocation, BackwardWithAWorkspaceAllocatesOnlyOnce) {
+TEST_F(AttentionAllocation, BackwardWithAnArenaAllocatesOnlyOnce) {
   case_.forward();
   expect_second_call_allocates_nothing([&] { case_.backward(); });
 }
 
-TEST_F(AttentionAllocation, ScoreOptionsWithAWorkspaceAllocateOnlyOnce) {
+TEST_F(AttentionAllocation, ScoreOptionsWithAnArenaAllocateOnlyOnce) {
   ScoreTensors tensors(case_, 1);
   tensors.use_bias(1, 1);
   tensors.use_alibi();
@@ -76,7 +76,7 @@ TEST_F(AttentionAllocation, ScoreOptionsWithAWorkspaceAllocateOnlyOnce) {
   });
 }
 
-TEST(DecodeAllocation, DecodeWithAWorkspaceAllocatesOnlyOnce) {
+TEST(DecodeAllocation, DecodeWithAnArenaAllocatesOnlyOnce) {
   for (const int64_t t_q : {1, 50}) {
     AttentionCase c({.batch = 2, .t_q = t_q, .t_k = 700, .heads = 4, .kv_heads = 1, .d_k = 24, .d_v = 40}, Layout::bthd,
                     2);
@@ -85,9 +85,9 @@ TEST(DecodeAllocation, DecodeWithAWorkspaceAllocatesOnlyOnce) {
     for (int64_t b = 0; b < 2; ++b) {
       cache.append(chunk_of(c, b, sequences[static_cast<size_t>(b)], 0, b == 0 ? 700 : 300));
     }
-    Workspace workspace;
+    Arena arena;
     DecodeOptions options;
-    options.workspace = &workspace;
+    options.arena = &arena;
     expect_second_call_allocates_nothing([&] { attention_decode(cache, sequences, c.q, options, c.out, c.rows); });
     ScoreTensors tensors(c, 3);
     tensors.use_alibi();

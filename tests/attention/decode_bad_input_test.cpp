@@ -82,6 +82,14 @@ TEST_F(DecodeBadInput, AnOutOfTheWrongShape) {
   expect_refused({"out has shape [2, 2, 4, 5]", "[2, 2, 4, 6]"});
 }
 
+TEST_F(DecodeBadInput, ViewsThatWereNeverSet) {
+  q = {};
+  expect_refused({"q is a null view without a shape"});
+  q = c.q;
+  out = {};
+  expect_refused({"out is a null view without a shape"});
+}
+
 TEST_F(DecodeBadInput, NullAndScatteredViews) {
   q = View<const float, 4>(nullptr, {2, 2, 4, 8});
   expect_refused({"q is a null view"});

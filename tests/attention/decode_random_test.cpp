@@ -1,5 +1,5 @@
 // Random decodes: sizes, chunks, windows, score options, threads, storage and instruction sets, through a cache and a
-// workspace that fit exactly between guard pages and begin as NaN. f32 against the bits of the full forward and the
+// arenas that fit exactly between guard pages and begin as NaN. f32 against the bits of the full forward and the
 // double reference; bf16 against the double reference on the rounded keys and values.
 #include <gtest/gtest.h>
 
@@ -53,13 +53,12 @@ void decode_guarded(AttentionCase& c, KvStorage storage, GuardedMemory::Side sid
   decode_in_chunks(cache, add_sequences(cache, c.sizes.batch), c, options, chunks);
 }
 
-// The floats that the largest call of this sequence of calls asks of its workspace.
-size_t workspace_floats(AttentionCase& c, KvStorage storage, DecodeOptions options,
-                        const std::vector<int64_t>& chunks) {
-  Workspace workspace;
-  options.workspace = &workspace;
+// The floats that the largest call of this sequence of calls takes from its arena.
+size_t arena_floats(AttentionCase& c, KvStorage storage, DecodeOptions options, const std::vector<int64_t>& chunks) {
+  Arena arena;
+  options.arena = &arena;
   decode_guarded(c, storage, GuardedMemory::Side::begin, options, chunks);
-  return workspace.capacity_bytes() / sizeof(float);
+  return arena.capacity_bytes() / sizeof(float);
 }
 
 struct RandomDecode {
@@ -109,10 +108,10 @@ TEST(DecodeRandom, has_the_bits_of_forward_and_matches_the_double_reference) {
                  " mask " + c.options.mask.description() + random.words);
     c.forward();
     const std::vector<float> forward = values_of(c.out);
-    const size_t count = (workspace_floats(c, random.storage, random.options, random.chunks) + 15) / 16 * 16;
+    const size_t count = (arena_floats(c, random.storage, random.options, random.chunks) + 15) / 16 * 16;
     const GuardedMemory memory(count * sizeof(float), random.side);
-    Workspace workspace(reinterpret_cast<float*>(memory.data()), count);
-    random.options.workspace = &workspace;
+    Arena arena(memory.data(), count * sizeof(float));
+    random.options.arena = &arena;
     decode_guarded(c, random.storage, random.side, random.options, random.chunks);
     // Keys and values that bf16 holds exactly are computed like any others.
     ASSERT_TRUE(same_bits(values_of(c.out), forward));

@@ -307,14 +307,17 @@ TEST_F(DecodeSameBits, WithNanInLaterKeysAndValues) {
   });
 }
 
-TEST_F(DecodeSameBits, WithAndWithoutAWorkspaceWhateverItHolds) {
+TEST_F(DecodeSameBits, WithAndWithoutAnArenaWhateverItHolds) {
   AttentionCase c(kRow, Layout::bthd, 17);
   on_every_isa([&] {
     const DecodeBits expected = forward_bits(c);
-    Workspace workspace;
-    std::fill_n(workspace.floats(1 << 21), 1 << 21, kNan);
+    Arena arena;
+    {
+      const Arena::Scope scope(arena);
+      std::fill_n(arena.take<float>(1 << 21), 1 << 21, kNan);
+    }
     DecodeOptions options;
-    options.workspace = &workspace;
+    options.arena = &arena;
     for (const int count : {1, 3}) {
       set_threads(count);
       expect_same(decode_bits(c, even_chunks(300, 7), options), expected);

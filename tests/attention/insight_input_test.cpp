@@ -160,6 +160,13 @@ TEST_F(InsightInput, steps_that_are_not_taken) {
   EXPECT_TRUE(takes_step(c.options.scores, AttentionStep::masked));
 }
 
+TEST_F(InsightInput, steps_outside_of_attention_itself) {
+  for (const AttentionStep step : {AttentionStep::x, AttentionStep::q, AttentionStep::w_o, AttentionStep::out}) {
+    expect_tile_refused(step, {}, out<2>({1, 7}),
+                        {"attention_tile: step", step_name(step).data(), "ask for one from scores to heads"});
+  }
+}
+
 TEST_F(InsightInput, score_options_that_do_not_fit) {
   c.options.scores.soft_cap = 0.0F;
   expect_tile_refused(AttentionStep::scores, {}, out<2>({1, 7}), {"attention_tile: soft cap is 0"});

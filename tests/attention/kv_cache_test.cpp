@@ -349,25 +349,8 @@ TEST_F(KvCacheTest, RefusesOptionsThatMakeNoCache) {
   refuse("d_k", [](KvCacheOptions& o) { o.d_k = 0; });
   refuse("d_v", [](KvCacheOptions& o) { o.d_v = -1; });
   refuse("kv_heads", [](KvCacheOptions& o) { o.kv_heads = 0; });
-  refuse("memory", [](KvCacheOptions& o) { o.d_k = o.capacity = int64_t{1} << 30, o.kv_heads = 1 << 20; });
+  refuse("too many elements", [](KvCacheOptions& o) { o.d_k = o.capacity = int64_t{1} << 30, o.kv_heads = 1 << 20; });
   refuse("boundary", [&](KvCacheOptions& o) { o.memory = cache.layout().data + 4; });
-}
-
-TEST_F(KvCacheTest, TellsTheMemoryOfAllCachesThatThereAre) {
-  const int64_t before = KvCache::bytes_of_all();
-  const KvCacheOptions options = cache_options(kSizes, 1000);
-  {
-    KvCache first(options);
-    KvCache second(options);
-    EXPECT_EQ(KvCache::bytes_of_all(), before + 2 * KvCache::bytes(options));
-    const KvCache moved(std::move(first));
-    EXPECT_EQ(KvCache::bytes_of_all(), before + 2 * KvCache::bytes(options));
-    second = KvCache(cache_options(kSizes, 100));
-    EXPECT_EQ(KvCache::bytes_of_all(), before + KvCache::bytes(options) + KvCache::bytes(cache_options(kSizes, 100)));
-  }
-  EXPECT_EQ(KvCache::bytes_of_all(), before);
-  EXPECT_THROW(KvCache(cache_options(kSizes, 0)), Error);
-  EXPECT_EQ(KvCache::bytes_of_all(), before);
 }
 
 TEST_F(KvCacheTest, EmptyChunksChangeNothing) {

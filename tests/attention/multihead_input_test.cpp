@@ -79,6 +79,26 @@ TEST(MultiHeadInput, SizesThatDoNotFitAreRefused) {
   refused(bad, layer.options, "must be given");
 }
 
+TEST(MultiHeadInput, HeadsThatWereNotGivenAreRefusedByName) {
+  Layer layer(self_sizes());
+  EXPECT_EQ(MultiHeadOptions().heads, 0);
+  expect_refused("multihead_forward", "options.heads is 0; give the number of query heads",
+                 [&] { multihead_forward(layer.inputs(), layer.parameters(), {}, layer.state, layer.y.view<3>()); });
+}
+
+TEST(MultiHeadInput, ViewsThatWereNeverSetAreRefusedByName) {
+  Layer layer(self_sizes());
+  const auto refused = [&](const MultiHeadInputs& inputs, View<float, 3> y, const std::string& name) {
+    expect_refused("multihead_forward", name + " is a null view without a shape",
+                   [&] { multihead_forward(inputs, layer.parameters(), layer.options, layer.state, y); });
+  };
+  MultiHeadInputs inputs = layer.inputs();
+  refused({}, layer.y.view<3>(), "query");
+  inputs.value = {};
+  refused(inputs, layer.y.view<3>(), "value");
+  refused(layer.inputs(), {}, "y");
+}
+
 TEST(MultiHeadInput, MasksAndScalesThatDoNotFitAreRefusedBeforeAnythingIsWritten) {
   Layer layer(self_sizes());
   layer.run();
@@ -158,7 +178,7 @@ TEST(MultiHeadInput, OneTokenOfEachItemIsTakenInPlace) {
   multihead_backward(MultiHeadInputs::self(last), layer.parameters(), layer.options, layer.state, layer.d_y.view<3>(),
                      gradients);
   EXPECT_TRUE(same_bits(floats(y), floats(layer.y)));
-  EXPECT_TRUE(same_bits(values_of(View<const float, 3>(gradients.query)), floats(layer.d_x[0])));
+  EXPECT_TRUE(same_bits(values_of(View<const float, 3>(gradients.query.view)), floats(layer.d_x[0])));
 }
 
 TEST(MultiHeadInput, WithoutOutputProjectionAnyYIsWrittenAndAStridedGradientIsRefused) {
@@ -231,12 +251,12 @@ TEST(MultiHeadInput, GradientsThatAreNotAskedForAreLeftOut) {
   }
 }
 
-TEST(MultiHeadInput, WithAWorkspaceCallsAfterTheFirstAllocateNothing) {
+TEST(MultiHeadInput, WithAnArenaCallsAfterTheFirstAllocateNothing) {
   LayerSizes sizes = self_sizes();
   sizes.t_q = sizes.t_k = 150;
   Layer layer(sizes);
-  Workspace workspace;
-  layer.options.attention.workspace = &workspace;
+  Arena arena;
+  layer.options.attention.arena = &arena;
   layer.options.attention.mask = Mask::causal() & Mask::lengths({150, 70});
   const int before = threads();
   on_every_isa([&] {

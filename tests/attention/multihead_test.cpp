@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heed/attention/reference.h"
+#include "heed/ops/matmul.h"
 #include "heed/parallel/parallel_for.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/every_isa.h"
@@ -270,7 +271,7 @@ TEST(MultiHead, TheWorkedExampleSelf) {
   p.out = {w[3], {3, 3}};
   MultiHeadState state;
   Tensor y({1, 2, 3});
-  multihead_forward(MultiHeadInputs::self({x, {1, 2, 3}}), p, {}, state, y.view<3>());
+  multihead_forward(MultiHeadInputs::self({x, {1, 2, 3}}), p, {.heads = 1}, state, y.view<3>());
   for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(y.values()[i], expected[i], 0.5e-4);
 }
 
@@ -303,11 +304,13 @@ TEST(MultiHead, ScoreOptionsAndTheirGradientsAreAttentions) {
       EXPECT_EQ(floats(layer.state.concat), floats(out));
 
       Tensor d_q({s.batch, s.t_q, s.heads, s.d_k}), d_k({s.batch, s.t_k, s.kv_heads, s.d_k});
-      Tensor d_v({s.batch, s.t_k, s.kv_heads, s.d_v}), d_bias_alone = bias, d_slopes_alone = slopes;
+      Tensor d_v({s.batch, s.t_k, s.kv_heads, s.d_v}), d_bias_alone = bias, d_slopes_alone({s.heads});
       AttentionGradients alone{d_q.view<4>(), d_k.view<4>(), d_v.view<4>()};
       alone.scores.d_bias = d_bias_alone.view<4>();
       alone.scores.d_alibi_slopes = d_slopes_alone.view<1>();
-      const View<const float, 4> d_out(layer.state.d_concat.values().data(), heads_shape);
+      Tensor d_concat({s.batch * s.t_q, s.heads * s.d_v});
+      matmul({layer.d_y.values().data(), {s.batch * s.t_q, s.c_out}}, layer.w_out.view<2>(), d_concat.view<2>());
+      const View<const float, 4> d_out(d_concat.values().data(), heads_shape);
       attention_backward(layer.state.attention, options, {out.view<4>(), rows, d_out}, alone);
       EXPECT_EQ(floats(d_bias), floats(d_bias_alone));
       EXPECT_EQ(floats(d_slopes), floats(d_slopes_alone));

@@ -114,11 +114,11 @@ TEST(Plan, WorkspaceBytesAreWhatAForwardCallTakes) {
     set_threads(count);
     on_every_isa([] {
       AttentionCase c(kSizes, Layout::bthd, 1);
-      Workspace workspace;
-      c.options.workspace = &workspace;
+      Arena arena;
+      c.options.arena = &arena;
       const AttentionPlan plan = plan_of(c);
       c.forward();
-      EXPECT_EQ(plan.workspace_bytes, static_cast<int64_t>(workspace.capacity_bytes()));
+      EXPECT_EQ(plan.workspace_bytes, static_cast<int64_t>(arena.capacity_bytes()));
     });
   }
   set_threads(before);

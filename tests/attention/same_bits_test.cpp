@@ -268,15 +268,18 @@ TEST_F(SameBits, WithAndWithoutRowStates) {
   });
 }
 
-TEST_F(SameBits, WithAndWithoutAWorkspaceWhateverItHolds) {
+TEST_F(SameBits, WithAndWithoutAnArenaWhateverItHolds) {
   AttentionCase c(kBatch, Layout::bthd, 10);
   c.options.mask = Mask::causal() & Mask::lengths({410, 131, 0});
   on_every_isa([&] {
-    c.options.workspace = nullptr;
+    c.options.arena = nullptr;
     const AttentionResults expected = run(c);
-    Workspace workspace;
-    std::fill_n(workspace.floats(1 << 22), 1 << 22, kNan);
-    c.options.workspace = &workspace;
+    Arena arena;
+    {
+      const Arena::Scope scope(arena);
+      std::fill_n(arena.take<float>(1 << 22), 1 << 22, kNan);
+    }
+    c.options.arena = &arena;
     expect_same(run(c), expected);
     expect_same(run(c), expected);  // and what a call left in it
   });

@@ -118,7 +118,8 @@ TEST_F(BadScoreOptions, GradientsOfWhatIsNotThereOrOfAnotherShape) {
   expect_refused_gradients({{}, {}, {}, of_heads}, {"d_sinks", "nothing"});
   expect_refused_gradients({{}, {}, {values_.data(), {32, 4}}, {}}, {"d_relative_table", "nothing"});
   c.options.scores.bias = {values_.data(), {1, 4, 3, 5}};
-  expect_refused_gradients({{values_.data(), {1, 1, 3, 5}}, {}, {}, {}}, {"d_bias", "[1, 1, 3, 5]", "[1, 4, 3, 5]"});
+  expect_refused_gradients({.d_bias = View<float, 4>(values_.data(), {1, 1, 3, 5})},
+                           {"d_bias", "[1, 1, 3, 5]", "[1, 4, 3, 5]"});
 }
 
 }  // namespace

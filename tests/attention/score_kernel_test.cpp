@@ -75,7 +75,7 @@ std::vector<std::vector<float>> all_results(AttentionCase& c) {
   const auto add = [&](auto view) {
     if (view.data() != nullptr) results.push_back(values_of(view));
   };
-  add(c.score_gradients.d_bias);
+  add(c.score_gradients.d_bias.view);
   add(c.score_gradients.d_alibi_slopes);
   add(c.score_gradients.d_relative_table);
   add(c.score_gradients.d_sinks);
@@ -183,7 +183,7 @@ TEST(ScoreKernel, MinusInfinityInTheBiasHidesItsKeyEvenWhereItIsNotFinite) {
       EXPECT_EQ(c.rows.sum(1, 2, 7), 0.0F);
       EXPECT_EQ(c.rows.reference(1, 2, 7), -kInfinity);
       EXPECT_EQ(c.d_k(0, 140, 1, 0), 0.0F);
-      EXPECT_EQ(c.score_gradients.d_bias(0, 0, 3, 140), 0.0F);
+      EXPECT_EQ(c.score_gradients.d_bias.view(0, 0, 3, 140), 0.0F);
     });
   }
 }

@@ -59,6 +59,27 @@ TEST(TraceSteps, AreTheLayersStepsInTheirOrder) {
   EXPECT_TRUE(same_bits(trace.find("out")->values, layer.y));
 }
 
+TEST(TraceSteps, OfSeveralLayersStandUnderTheirScopes) {
+  LayerCase first, second;
+  second.options.attention.mask = {};
+  Trace trace({{"masked", "weights"}, {}, {}});
+  {
+    const TraceScope scope(&trace, "layers.0.self");
+    first.options.trace = &trace;
+    first.forward();
+    const Tensor d_y = drawn({2, 7, 11}, 9);
+    multihead_backward(first.inputs(), first.parameters(), first.options, first.state, d_y.view<3>(), {});
+  }
+  const TraceScope scope(&trace, "layers.1.self");
+  second.options.trace = &trace;
+  second.forward();
+  std::vector<std::string> names;
+  for (const Recording& each : trace.recordings()) names.push_back(each.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"layers.0.self.masked", "layers.0.self.weights",
+                                             "layers.0.self.weights.grad", "layers.1.self.weights"}));
+  EXPECT_FALSE(same_bits(trace.find("layers.0.self.weights")->values, trace.find("layers.1.self.weights")->values));
+}
+
 TEST(TraceSteps, TracedOrNotTheResultHasTheSameBits) {
   test::on_every_isa([] {
     LayerCase plain, traced;
@@ -159,8 +180,8 @@ TEST(TraceSteps, ScoreOptionsAreStepsOfTheirOwn) {
 
 TEST(TraceSteps, OffItAllocatesNothing) {
   LayerCase layer;
-  Workspace workspace;
-  layer.options.attention.workspace = &workspace;
+  Arena arena;
+  layer.options.attention.arena = &arena;
   layer.forward();
   const auto before = test::allocation_count();
   layer.forward();

@@ -122,5 +122,30 @@ TEST(Selection, QuickLeavesOutWhatTakesLongUnlessItWasAskedFor) {
   EXPECT_FALSE(select(attention_cases(), {{}, "t8192", true}).empty());
 }
 
+// 7 repetitions and 2 calls before them, of a case and of what it is compared with.
+TEST(Selection, QuickTakesLessThanAMinute) {
+  double flops = 0;
+  for (const AttentionCase& each : select(attention_cases(), {{}, "", true})) {
+    flops += attention_flops(each.kind, each.sizes);
+    for (const AttentionCase& base : select(attention_cases(), {{each.base}, "", false})) {
+      flops += attention_flops(base.kind, base.sizes);
+    }
+  }
+  EXPECT_LT(9 * flops / 25e9, 60);
+  EXPECT_GT(9 * flops / 25e9, 20);
+}
+
+TEST(Selection, QuickHasRowsOfEveryKind) {
+  std::set<std::string> kinds, groups;
+  for (const AttentionCase& each : select(attention_cases(), {{}, "", true})) {
+    kinds.insert(each.kind);
+    groups.insert(each.label.group);
+  }
+  EXPECT_EQ(kinds, (std::set<std::string>{"forward", "backward", "both"}));
+  for (const char* group : {"forward", "backward", "both", "gqa", "layout", "threads", "layer", "options"}) {
+    EXPECT_TRUE(groups.contains(group)) << group;
+  }
+}
+
 }  // namespace
 }  // namespace heed::bench

@@ -114,6 +114,17 @@ TEST(AttendBadInput, WeightsThatDoNotFit) {
   expect_refusal({"attend", "--x", x, "--weights", files.file("w.bin", "xx"), "--heads", "3"}, kBadData, {"w.bin"});
 }
 
+TEST(AttendBadInput, TheHintOfAFileIsShownOnce) {
+  const Files files;
+  const Tensor in = drawn({36, 12}, 1);
+  io::write_safetensors(files.file("w.safetensors"), {{"something", &in}});
+  const std::string x = files.npy("x.npy", drawn({4, 12}, 4));
+  const Result result = heed({"attend", "--x", x, "--weights", files.file("w.safetensors"), "--heads", "3"});
+  const size_t first = result.err.find("it has something");
+  EXPECT_NE(first, std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("it has something", first + 1), std::string::npos) << result.err;
+}
+
 TEST(AttendBadInput, MasksThatContradictOrDoNotFit) {
   const Files files;
   const Words qkv = files.qkv({2, 4}, {3, 4}, {3, 4});
@@ -166,11 +177,67 @@ TEST(AttendBadInput, PathsThatCannotBeWrittenLeaveNothing) {
   EXPECT_TRUE(files.names().empty());
 }
 
+TEST(AttendBadInput, OutputsThatAreOneFileAreRefusedUnderAnyName) {
+  const Files files;
+  const Words run = files.qkv({2, 4}, {2, 4}, {2, 4});
+  const std::string a = files.file("a"), dotted = files.file("./a");
+  expect_refusal(run + Words{"--out", a, "--save", dotted}, kUsage, {"--out and --save name the same file", dotted});
+  expect_refusal(run + Words{"--html", a, "--save", dotted}, kUsage, {"--save and --html name the same file"});
+  std::filesystem::create_symlink(files.file("q.npy"), files.file("link"));
+  const std::string old = test::bytes_of(files.file("q.npy"));
+  for (const char* flag : {"--out", "--save", "--html"}) {
+    for (const char* name : {"q.npy", "./q.npy", "link"}) {
+      expect_refusal(run + Words{flag, files.file(name)}, kUsage,
+                     {std::string(flag) + " would replace the file that --q reads", "another file"});
+    }
+    expect_refusal(run + Words{"--bias", files.file("none.npy"), flag, files.file("./none.npy")}, kUsage, {"--bias"});
+  }
+  const Tensor weights = drawn({36, 12}, 1);
+  io::write_safetensors(files.file("w.safetensors"), {{"layer.in_proj_weight", &weights}});
+  expect_refusal({"attend", "--x", files.npy("x.npy", drawn({4, 12}, 4)), "--weights",
+                  files.file("w.safetensors:layer."), "--heads", "3", "--save", files.file("w.safetensors")},
+                 kUsage, {"--save would replace the file that --weights reads"});
+  EXPECT_EQ(test::bytes_of(files.file("q.npy")), old);
+  EXPECT_EQ(files.names(), (Words{"k.npy", "link", "q.npy", "v.npy", "w.safetensors", "x.npy"}));
+}
+
+// Before any work: the example does not exist, and is not asked for.
+TEST(AttendBadInput, OutputsThatCannotBeWrittenAreRefusedBeforeWork) {
+  const Files files;
+  const std::string read_only = files.file("old", "text"), link = files.file("link");
+  std::filesystem::permissions(read_only, std::filesystem::perms::owner_read);
+  std::filesystem::create_symlink("nowhere", link);
+  for (const char* flag : {"--out", "--save", "--html"}) {
+    expect_refusal({"attend", "--example", "none", flag, read_only}, kBadData, {"read-only", "chmod u+w"});
+    expect_refusal({"attend", "--example", "none", flag, link}, kBadData, {"symbolic link", "nowhere"});
+    expect_refusal({"attend", "--example", "none", flag, files.file("no/y")}, kBadData, {"no directory", "mkdir -p"});
+  }
+  EXPECT_EQ(test::bytes_of(read_only), "text");
+}
+
 TEST(AttendBadInput, MatricesBeyondAGigabyteAreALimit) {
   const Files files;
   const Words qkv = files.qkv({1, 20000, 1}, {1, 20000, 1}, {1, 20000, 1});
   expect_refusal(qkv + Words{"--rows", ":"}, kLimit,
                  {"would need 6.4 GB (1 heads x 20000 x 20000", "the limit is 1.0 GB", "--rows a:b"});
+}
+
+// Estimated before the work: this would take a minute to compute and write.
+TEST(AttendBadInput, PagesBeyond64MegabytesAreALimit) {
+  const Files files;
+  const std::string page = files.file("page.html");
+  const Words qkv = files.qkv({1, 9000, 1}, {1, 9000, 1}, {1, 9000, 1});
+  expect_refusal(qkv + Words{"--rows", ":6000", "--html", page}, kLimit,
+                 {"the page would hold about 1.9 GB (1 head x 6000 rows x 9000 keys a step)", "the limit is 64 MB",
+                  "--rows a:b, --head h and --step name narrow it", "about 177 rows fit, as --rows 0:177"});
+  // Two bytes a number would fit, so it is computed and measured.
+  const Result measured = heed(qkv + Words{"--rows", "7:307", "--html", page, "--out", files.file("out.npy")});
+  EXPECT_EQ(measured.exit, kLimit) << measured.err;
+  EXPECT_NE(measured.err.find(" MB (1 head x 300 rows x 9000 keys a step)"), std::string::npos) << measured.err;
+  EXPECT_EQ(measured.err.find("hold about"), std::string::npos) << measured.err;
+  EXPECT_NE(measured.err.find("as --rows 7:"), std::string::npos) << measured.err;
+  EXPECT_EQ(files.names(), (Words{"k.npy", "q.npy", "v.npy"})) << "refused before anything is written";
+  EXPECT_EQ(heed(qkv + Words{"--rows", "0:100", "--html", page}).exit, kOk);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Tensors in files for tests of `heed attend`.
 #pragma once
 
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "heed/io/npy.h"
 #include "heed/io/safetensors.h"
 #include "tests/cli/in_process.h"
-#include "tests/cli/json_schema.h"
 #include "tests/support/temporary_directory.h"
 
 namespace heed::cli {
@@ -51,39 +49,11 @@ inline std::vector<std::string> operator+(std::vector<std::string> a, const std:
 }
 
 // The document of a run that must succeed; it obeys its schema.
-inline Json json_of(const std::vector<std::string>& arguments) {
-  const Result result = heed(arguments + std::vector<std::string>{"--json"});
-  EXPECT_EQ(result.exit, kOk) << result.err;
-  EXPECT_EQ(answer_mistake(nlohmann::json::parse(result.out)), "") << result.out.substr(0, 1000);
-  return Json::parse(result.out);
-}
+Json json_of(const std::vector<std::string>& arguments);
 
-// The numbers of arrays in arrays, in order; null is -∞.
-inline void collect(const Json& data, std::vector<float>& numbers) {
-  for (const Json& each : data) {
-    if (each.is_array()) {
-      collect(each, numbers);
-    } else {
-      numbers.push_back(each.is_null() ? -std::numeric_limits<float>::infinity() : each.get<float>());
-    }
-  }
-}
+// The numbers of a step, row-major; null is -∞.
+std::vector<float> numbers(const Json& document, const std::string& step);
 
-// Those of a step, row-major.
-inline std::vector<float> numbers(const Json& document, const std::string& step) {
-  std::vector<float> result;
-  for (const Json& each : document["steps"]) {
-    if (each["name"] == step) collect(each["data"], result);
-  }
-  return result;
-}
-
-inline const Json& step_of(const Json& document, const std::string& name) {
-  static const Json none;
-  for (const Json& each : document["steps"]) {
-    if (each["name"] == name) return each;
-  }
-  return none;
-}
+const Json& step_of(const Json& document, const std::string& name);
 
 }  // namespace heed::cli

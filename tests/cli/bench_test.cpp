@@ -45,6 +45,9 @@ TEST(BenchCommand, RefusesUnknownCasesAndSelectionsOfNothing) {
                      "did you mean 'backward'? heed bench attention --list shows them all");
   expect_usage_error({"bench", "matmul", "--case", "nothing-like-it"}, "unknown case 'nothing-like-it'",
                      "heed bench matmul --list shows them all");
+  expect_usage_error({"bench", "attention", "--quick", "--case", "window"},
+                     "every row asked for takes too long for --quick",
+                     "leave --quick away, or name single rows; heed bench attention --list shows them all");
   expect_usage_error({"bench", "attention", "--rows-matching", "zzz"}, "no row has 'zzz' in its name",
                      "heed bench attention --list shows them all");
 }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "heed/core/version.h"
 #include "tests/cli/in_process.h"
 
 namespace heed::cli {
@@ -36,6 +37,57 @@ TEST(CommandLine, RefusesValuesThatAreMissingRepeatedOrOfAnotherKind) {
   EXPECT_EQ(heed({"bench", "attention", "--list=perhaps"}).exit, kUsage);
 }
 
+// `--keep "$MASK"` where MASK is not set must not mean an attention without a mask.
+TEST(CommandLine, EmptyValuesAreRefusedByEveryOptionOfEveryCommand) {
+  std::vector<std::vector<std::string>> commands;
+  for (const char* name : {"attend", "check", "doctor", "help", "completion"}) commands.push_back({name});
+  for (const char* name : {"attention", "decode", "matmul", "probe"}) commands.push_back({"bench", name});
+  int options = 0;
+  for (const std::vector<std::string>& command : commands) {
+    std::vector<std::string> ask{"__complete", "--"};
+    ask.insert(ask.end(), command.begin(), command.end());
+    ask.emplace_back("--");
+    std::string path = "heed";
+    for (const std::string& word : command) path += " " + word;
+    std::istringstream offered(heed(ask).out);
+    for (std::string line; std::getline(offered, line);) {
+      const std::string flag = line.substr(0, line.find('\t'));
+      if (flag == "--help" || flag == "--version" || flag == "--json") continue;  // these answer otherwise
+      std::vector<std::string> apart = command, together = command;
+      apart.insert(apart.end(), {flag, ""});
+      together.insert(together.end(), {flag + "=", "--quiet"});
+      for (const auto& arguments : {apart, together}) {
+        const Result result = heed(arguments);
+        // A flag that takes no value leaves the empty word over.
+        const bool takes_value = result.err.find(flag + " needs a value\n") != std::string::npos;
+        EXPECT_TRUE(takes_value || result.err.find(path + " was given an empty ") != std::string::npos) << result.err;
+        EXPECT_EQ(result.exit, kUsage) << path << " " << flag;
+        EXPECT_EQ(result.out, "");
+        options += takes_value ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(options, 60);
+}
+
+TEST(CommandLine, EmptyArgumentsAreRefused) {
+  expect_usage_error({"attend", "--example", "cats", "--keep", ""}, "--keep needs a value",
+                     "heed attend --help lists what it takes");
+  expect_usage_error({"attend", "--keep=", "--example", "cats"}, "--keep needs a value",
+                     "heed attend --help lists what it takes");
+  expect_usage_error({"attend", "--example", "cats", "--normalizer", ""}, "--normalizer needs a value",
+                     "heed attend --help lists what it takes");
+  expect_usage_error({"attend", "--example", "cats", "--step", ""}, "--step needs a value",
+                     "heed attend --help lists what it takes");
+  expect_usage_error({"check", ""}, "heed check was given an empty FILE", "heed check --help lists what it takes");
+  expect_usage_error({"completion", ""}, "heed completion was given an empty SHELL",
+                     "heed completion --help lists what it takes");
+  expect_usage_error({"attend", "--example", "cats", ""}, "heed attend was given an empty argument",
+                     "heed attend --help lists what it takes");
+  expect_usage_error({""}, "heed was given an empty argument", "heed --help lists what it takes");
+  expect_usage_error({"help", ""}, "heed help was given an empty TOPIC", "heed help --help lists what it takes");
+}
+
 TEST(CommandLine, VersionAndHelpAreAnswersOnStandardOutput) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--version"}, {"-V"}, {"--help"}, {"-h"}, {"bench", "attention", "--help"}}) {
@@ -44,6 +96,7 @@ TEST(CommandLine, VersionAndHelpAreAnswersOnStandardOutput) {
     EXPECT_NE(result.out, "");
     EXPECT_EQ(result.err, "");
   }
+  EXPECT_EQ(heed({"--version"}).out, "heed " + std::string(kVersion) + "\n");
   EXPECT_EQ(heed({"bench", "attention", "--version"}).out, heed({"--version"}).out);
 }
 

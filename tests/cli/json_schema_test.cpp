@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "heed/explain/attend_case.h"
 #include "tests/cli/in_process.h"
 
 namespace heed::cli {
@@ -41,6 +44,13 @@ TEST(JsonSchema, FollowsReferencesAndWhatTheDocumentSaysOfItself) {
   EXPECT_EQ(answer_mistake(steps), "");
   steps["steps"][1]["data"][0][0][0][1] = "1";
   EXPECT_EQ(answer_mistake(steps), "document/steps/1/data/0/0/0/1 is a string");
+}
+
+// A step that is shown is in the schema, in the order of the table.
+TEST(JsonSchema, OfAttendNamesTheStepsOfTheTable) {
+  std::ifstream file(HEED_SCHEMA_DIRECTORY "/attend.json");
+  const Json schema = Json::parse(file);
+  EXPECT_EQ(schema["properties"]["steps"]["items"]["properties"]["name"]["enum"], Json(explain::step_names()));
 }
 
 }  // namespace

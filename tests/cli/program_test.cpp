@@ -9,6 +9,7 @@
 #include "cli/exit_codes.h"
 #include "tests/cli/json_schema.h"
 #include "tests/cli/process.h"
+#include "tests/support/temporary_directory.h"
 
 namespace heed::cli {
 namespace {
@@ -71,6 +72,25 @@ std::vector<Words> every_command() {
 }
 
 bool has_color(const std::string& text) { return text.find("\x1b[") != std::string::npos; }
+
+// Like `>> log`: what the log had stays.
+TEST(Program, FilesOnStandardOutputAreAppendedToALog) {
+  const test::TemporaryDirectory directory;
+  const std::string log = directory.file("log", "old\n");
+  for (const char* name : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}) {
+    const Ended ended = run_process(
+        {{"sh", "-c", std::string(HEED_PROGRAM " attend --example cats --html ") + name + " >> " + log}, {}});
+    EXPECT_EQ(ended.exit, kOk) << ended.err;
+  }
+  const std::string bytes = test::bytes_of(log);
+  EXPECT_EQ(bytes.rfind("old\n<!doctype html>", 0), 0U) << bytes.substr(0, 100);
+  size_t pages = 0;
+  for (size_t at = bytes.find("<!doctype html>"); at != std::string::npos; at = bytes.find("<!doctype html>", at + 1)) {
+    ++pages;
+  }
+  EXPECT_EQ(pages, 3U);
+  EXPECT_EQ(directory.names(), Words{"log"});
+}
 
 TEST(Program, OnATerminalItHasColourUnlessTheUserSaysOtherwise) {
   EXPECT_TRUE(has_color(heed_on_terminal({"help"}, {{"TERM", "xterm"}}).out));

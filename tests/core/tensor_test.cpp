@@ -86,13 +86,56 @@ TEST(Tensor, ViewOfAnotherRankIsAnError) {
   EXPECT_EQ(error_of([&] { tensor.view<3>(); }), "Tensor::view: asked for rank 3, but the shape is [2, 3]");
 }
 
+// Whether view<N>() of such a tensor compiles.
+template <class TensorType>
+constexpr bool kHasView = requires(TensorType&& tensor) {
+  std::forward<TensorType>(tensor).template view<2>();
+};
+static_assert(kHasView<Tensor&> && kHasView<const Tensor&>);
+
+TEST(Tensor, ATemporaryHasNoViewBecauseItWouldDangle) {
+  EXPECT_FALSE(kHasView<Tensor>);
+  EXPECT_FALSE(kHasView<Tensor&&>);
+  EXPECT_FALSE(kHasView<const Tensor&&>);
+  EXPECT_FALSE(kHasView<decltype(Tensor({2, 3}))>);
+  EXPECT_FALSE(kHasView<TensorOf<bool>>);
+}
+
+// The promises of a regular value, for every element that there is.
+template <class T>
+void expect_regular(T value) {
+  TensorOf<T> first({2, 3});
+  for (const T zero : first.values()) EXPECT_EQ(zero, T{});
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first.values().data()) % kAlignment, 0U);
+  first.template view<2>()(1, 0) = value;
+  TensorOf<T> second = first;
+  first.values()[3] = T{};
+  EXPECT_EQ(std::as_const(second).template view<2>()(1, 0), value);
+  const T* memory = second.values().data();
+  first = std::move(second);
+  EXPECT_EQ(first.values().data(), memory);
+  EXPECT_EQ(first.values()[3], value);
+  EXPECT_EQ(TensorOf<T>().count(), 0);
+}
+
+TEST(Tensor, TokenIdsLabelsAndMasksAreRegularValuesToo) {
+  expect_regular<int64_t>(int64_t{1} << 40);
+  expect_regular<int32_t>(-7);
+  expect_regular<bool>(true);
+  expect_regular<float>(0.5F);
+}
+
 TEST(Tensor, RefusesNegativeSizes) {
-  EXPECT_EQ(error_of([] { Tensor({2, -1}); }), "Tensor: negative size in shape [2, -1]");
+  EXPECT_EQ(error_of([] { Tensor({2, -1}); }), "Tensor: the tensor has a negative size: [2, -1]");
 }
 
 TEST(Tensor, RefusesMoreElementsThanCanBeAddressed) {
   constexpr int64_t kLarge = int64_t{1} << 31;
-  EXPECT_EQ(error_of([] { Tensor({kLarge, kLarge}); }), "Tensor: shape [2147483648, 2147483648] has too many elements");
+  EXPECT_EQ(error_of([] {
+              Tensor({kLarge, kLarge});
+            }),
+            "Tensor: the tensor has shape [2147483648, 2147483648]: too many elements, at most 2^48 (sizes of 0 count "
+            "as 1); give smaller sizes");
   EXPECT_NE(error_of([] { Tensor({std::numeric_limits<int64_t>::max()}); }), "no error");
 }
 

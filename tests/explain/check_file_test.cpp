@@ -20,7 +20,7 @@ void expect_refusal(const std::string& text, const std::string& message, const s
     parse(text);
     ADD_FAILURE() << "not refused";
   } catch (const io::FileError& error) {
-    EXPECT_EQ(std::string(error.what()), message);
+    EXPECT_EQ(error.message() + " [" + error.at() + "]", message);
     EXPECT_EQ(error.hint(), hint);
   }
 }
@@ -51,11 +51,11 @@ q = [[1.5, 1.5], [], []]
   EXPECT_EQ(example.rules.heads, 2);
   EXPECT_EQ(example.rules.kv_heads, 1);
   EXPECT_EQ(example.rules.soft_cap, 30.0);
-  EXPECT_EQ(example.exact[StepId::q].shape(), (std::vector<int64_t>{2, 3, 1}));
-  EXPECT_EQ(example.exact[StepId::q].values, (std::vector<double>{1.5, 3.5, 5.5, 1.5, 3.5, 5.5}));
-  EXPECT_EQ(example.exact[StepId::heads].shape(), (std::vector<int64_t>{2, 3, 2}));
+  EXPECT_EQ(example.exact[AttentionStep::q].shape(), (std::vector<int64_t>{2, 3, 1}));
+  EXPECT_EQ(example.exact[AttentionStep::q].values, (std::vector<double>{1.5, 3.5, 5.5, 1.5, 3.5, 5.5}));
+  EXPECT_EQ(example.exact[AttentionStep::heads].shape(), (std::vector<int64_t>{2, 3, 2}));
   ASSERT_EQ(example.steps.size(), 2U);  // in the order of the computation
-  EXPECT_EQ(example.steps[0].step, StepId::q);
+  EXPECT_EQ(example.steps[0].step, AttentionStep::q);
   EXPECT_EQ(example.steps[0].at(1, 0, 0)->text, "1.5");
   EXPECT_FALSE(example.steps[0].at(0, 1, 0).has_value());
   EXPECT_FALSE(example.steps[1].at(0, 0, 0).has_value());
@@ -97,8 +97,8 @@ weights = [[[1, 0]], []]
   EXPECT_EQ(example.rules.visible.values, (std::vector<double>{1, 0, 1, 1}));
   // Slopes 1/16 and 1/256; the query stands at key 1.
   EXPECT_EQ(example.rules.bias.values, (std::vector<double>{0.5 - 0.0625, 0.0, 0.5 - 0.00390625, 0.0}));
-  EXPECT_EQ(example.exact[StepId::biased].values[0], 1.4375);
-  EXPECT_TRUE(std::isinf(example.exact[StepId::masked].values[1]));
+  EXPECT_EQ(example.exact[AttentionStep::biased].values[0], 1.4375);
+  EXPECT_TRUE(std::isinf(example.exact[AttentionStep::masked].values[1]));
 }
 
 TEST(CheckFile, UnknownKeysNameTheNearest) {

@@ -9,7 +9,7 @@ namespace {
 
 Grading grade_text(const std::string& text) { return grade(parse_check_file(text, "test.toml")); }
 
-std::vector<std::string> verdicts(const Grading& grading, StepId step) {
+std::vector<std::string> verdicts(const Grading& grading, AttentionStep step) {
   std::vector<std::string> names;
   for (const GradedNumber& each : grading.find(step)->numbers) names.emplace_back(verdict_name(each.verdict));
   return names;
@@ -27,8 +27,8 @@ v = [[0.0], [10.0]]
 
 TEST(Grade, EachNumberByItsOwnDigits) {
   const Grading grading = grade_text(kInputs + "weights = [[0.27, 0.7311]]\nheads = 7.30\n");
-  EXPECT_EQ(verdicts(grading, StepId::weights), (Names{"right", "right"}));
-  EXPECT_EQ(verdicts(grading, StepId::heads), (Names{"near"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::weights), (Names{"right", "right"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::heads), (Names{"near"}));
   EXPECT_EQ(grading.numbers(), 3);
   EXPECT_EQ(grading.count(Verdict::right), 2);
   EXPECT_EQ(grading.first_wrong(), nullptr);
@@ -39,26 +39,26 @@ TEST(Grade, OneSlipIsCountedOnce) {
   const Grading grading =
       grade_text(kInputs + "scores = [[4.0, 4.0]]\nscaled = [[2.0, 2.0]]\nweights = [[0.50, 0.50]]\n" +
                  "heads = [[5.0]]\nconcat = [[5.0]]\n");
-  EXPECT_EQ(verdicts(grading, StepId::scores), (Names{"wrong", "right"}));
-  EXPECT_EQ(verdicts(grading, StepId::scaled), (Names{"follows", "right"}));
-  EXPECT_EQ(verdicts(grading, StepId::weights), (Names{"follows", "follows"}));
-  EXPECT_EQ(verdicts(grading, StepId::heads), (Names{"follows"}));
-  EXPECT_EQ(verdicts(grading, StepId::concat), (Names{"follows"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::scores), (Names{"wrong", "right"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::scaled), (Names{"follows", "right"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::weights), (Names{"follows", "follows"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::heads), (Names{"follows"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::concat), (Names{"follows"}));
   EXPECT_EQ(grading.count(Verdict::wrong), 1);
-  EXPECT_EQ(grading.first_wrong_step()->step, StepId::scores);
+  EXPECT_EQ(grading.first_wrong_step()->step, AttentionStep::scores);
   EXPECT_EQ(grading.first_wrong()->column, 0);
 }
 
 TEST(Grade, ASecondSlipIsCountedToo) {
   const Grading grading = grade_text(kInputs + "scores = [[4.0, 4.0]]\nweights = [[0.50, 0.50]]\nheads = [[6.0]]\n");
-  EXPECT_EQ(verdicts(grading, StepId::weights), (Names{"follows", "follows"}));
-  EXPECT_EQ(verdicts(grading, StepId::heads), (Names{"wrong"}));
-  EXPECT_EQ(grading.find(StepId::heads)->numbers[0].carried, 5.0);
+  EXPECT_EQ(verdicts(grading, AttentionStep::weights), (Names{"follows", "follows"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::heads), (Names{"wrong"}));
+  EXPECT_EQ(grading.find(AttentionStep::heads)->numbers[0].carried, 5.0);
 }
 
 TEST(Grade, ANumberThatAgreesWithTheInputsIsRightWhateverWasClaimedBefore) {
   const Grading grading = grade_text(kInputs + "scores = [[4.0, 4.0]]\nweights = [[0.27, 0.73]]\n");
-  EXPECT_EQ(verdicts(grading, StepId::weights), (Names{"right", "right"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::weights), (Names{"right", "right"}));
   ASSERT_EQ(grading.remarks.size(), 1U);
   EXPECT_EQ(grading.remarks[0].kind, "not_carried");
   EXPECT_EQ(
@@ -70,8 +70,8 @@ TEST(Grade, ANumberThatAgreesWithTheInputsIsRightWhateverWasClaimedBefore) {
 // Weights of one digit are right, but heads of three digits cannot come from them: no earlier slip excuses it.
 TEST(Grade, RoundedTooEarlyIsWrongWithTheReason) {
   const Grading grading = grade_text(kInputs + "weights = [[0.3, 0.7]]\nheads = [[7.00]]\n");
-  EXPECT_EQ(verdicts(grading, StepId::weights), (Names{"right", "right"}));
-  EXPECT_EQ(verdicts(grading, StepId::heads), (Names{"wrong"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::weights), (Names{"right", "right"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::heads), (Names{"wrong"}));
   ASSERT_EQ(grading.remarks.size(), 1U);
   EXPECT_EQ(grading.remarks[0].kind, "rounded_early");
   EXPECT_EQ(grading.remarks[0].text,
@@ -80,15 +80,15 @@ TEST(Grade, RoundedTooEarlyIsWrongWithTheReason) {
 
 TEST(Grade, ASlipReachesAcrossStepsThatAreNotClaimed) {
   const Grading grading = grade_text(kInputs + "k = [[1.0, 1.0, 1.0, 1.0], []]\nheads = [[5.0]]\n");
-  EXPECT_EQ(verdicts(grading, StepId::k), (Names{"wrong", "wrong", "wrong", "wrong"}));
-  EXPECT_EQ(verdicts(grading, StepId::heads), (Names{"follows"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::k), (Names{"wrong", "wrong", "wrong", "wrong"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::heads), (Names{"follows"}));
 }
 
 TEST(Grade, AWholeClaimThatIsRightEndsAnEarlierSlip) {
   // k is wrong, the weights are right: heads cannot blame k.
   const Grading grading =
       grade_text(kInputs + "k = [[1.0, 1.0, 1.0, 1.0], []]\nweights = [[0.3, 0.7]]\nheads = [[7.00]]\n");
-  EXPECT_EQ(verdicts(grading, StepId::heads), (Names{"wrong"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::heads), (Names{"wrong"}));
 }
 
 TEST(Grade, WhatIsLeftOutIsCarriedFromTheClaim) {
@@ -96,8 +96,8 @@ TEST(Grade, WhatIsLeftOutIsCarriedFromTheClaim) {
   const Grading grading =
       grade_text(kInputs + "scores = [[4.0, \"?\"]]\nscaled = [[\"?\", 2.0]]\nweights = [[0.50, 0.50]]\n");
   EXPECT_EQ(grading.numbers(), 4);
-  EXPECT_EQ(verdicts(grading, StepId::scaled), (Names{"right"}));
-  EXPECT_EQ(verdicts(grading, StepId::weights), (Names{"follows", "follows"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::scaled), (Names{"right"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::weights), (Names{"follows", "follows"}));
 }
 
 TEST(Grade, WholeNumbersAmongWeightsAreTakenToOneDecimal) {
@@ -111,9 +111,10 @@ TEST(Grade, WholeNumbersAmongWeightsAreTakenToOneDecimal) {
 
 TEST(Grade, AHiddenKeyHasWeightZeroAndNothingNearIt) {
   const std::string inputs = "scaled = [[1.0, 1.0], [1.0, 1.0]]\nmask = \"causal\"\n[claimed]\n";
-  EXPECT_EQ(verdicts(grade_text(inputs + "weights = [[1.00, 0.00], [0.50, 0.50]]"), StepId::weights),
+  EXPECT_EQ(verdicts(grade_text(inputs + "weights = [[1.00, 0.00], [0.50, 0.50]]"), AttentionStep::weights),
             (Names{"right", "right", "right", "right"}));
-  EXPECT_EQ(verdicts(grade_text(inputs + "weights = [[0.99, 0.01], []]"), StepId::weights), (Names{"near", "wrong"}));
+  EXPECT_EQ(verdicts(grade_text(inputs + "weights = [[0.99, 0.01], []]"), AttentionStep::weights),
+            (Names{"near", "wrong"}));
 }
 
 TEST(Grade, SeveralHeadsAreJudgedEachOnItsOwn) {
@@ -128,17 +129,17 @@ weights = [[[1]], []]
 heads = [[[3.0]], [[4.0]]]
 concat = [[3.0, 4.0]]
 )");
-  EXPECT_EQ(verdicts(grading, StepId::scores), (Names{"right", "wrong"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::scores), (Names{"right", "wrong"}));
   EXPECT_EQ(grading.first_wrong()->head, 1);
-  EXPECT_EQ(grading.find(StepId::scores)->shape, (std::vector<int64_t>{2, 1, 1}));
-  EXPECT_EQ(verdicts(grading, StepId::weights), (Names{"right"}));
-  EXPECT_EQ(verdicts(grading, StepId::concat), (Names{"right", "right"}));
+  EXPECT_EQ(grading.find(AttentionStep::scores)->shape, (std::vector<int64_t>{2, 1, 1}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::weights), (Names{"right"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::concat), (Names{"right", "right"}));
 }
 
 TEST(Grade, InputsCopiedWronglyAreFound) {
   const Grading grading = grade_text(kInputs + "q = [[1.0, 1.0, 1.0, 2.0]]\nscores = [[2.5, 5.0]]\n");
-  EXPECT_EQ(verdicts(grading, StepId::q), (Names{"right", "right", "right", "wrong"}));
-  EXPECT_EQ(verdicts(grading, StepId::scores), (Names{"follows", "follows"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::q), (Names{"right", "right", "right", "wrong"}));
+  EXPECT_EQ(verdicts(grading, AttentionStep::scores), (Names{"follows", "follows"}));
 }
 
 }  // namespace

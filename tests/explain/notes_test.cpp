@@ -46,39 +46,39 @@ void expect_values(const Matrices& got, const std::vector<double>& expected) {
 
 TEST(Notes, ExactValuesOfTheLayer) {
   const StepValues one = notes("one-token").exact;
-  expect_values(one[StepId::scaled], {-0.0194});
-  expect_values(one[StepId::weights], {1.0});
-  expect_values(one[StepId::out], {0.0389, 0.0246, -0.0680});
+  expect_values(one[AttentionStep::scaled], {-0.0194});
+  expect_values(one[AttentionStep::weights], {1.0});
+  expect_values(one[AttentionStep::out], {0.0389, 0.0246, -0.0680});
   const StepValues self = notes("self").exact;
-  expect_values(self[StepId::q], {-0.0820, -0.1400, -0.2470, -0.3830, 0.7630, 0.6870});
-  expect_values(self[StepId::k], {0.0260, -0.0080, 0.1320, 0.2670, 0.2640, -0.2580});
-  expect_values(self[StepId::v], {-0.1640, -0.0850, -0.0560, 0.4410, 0.2720, 0.2010});
-  expect_values(self[StepId::scaled], {-0.0194, 0.0028, 0.0431, -0.0451});
-  expect_values(self[StepId::weights], {0.4944, 0.5056, 0.5220, 0.4780});
-  expect_values(self[StepId::heads], {0.1419, 0.0955, 0.0739, 0.1252, 0.0856, 0.0668});
-  expect_values(self[StepId::out], {-0.0290, -0.0273, 0.0634, -0.0253, -0.0244, 0.0562});
+  expect_values(self[AttentionStep::q], {-0.0820, -0.1400, -0.2470, -0.3830, 0.7630, 0.6870});
+  expect_values(self[AttentionStep::k], {0.0260, -0.0080, 0.1320, 0.2670, 0.2640, -0.2580});
+  expect_values(self[AttentionStep::v], {-0.1640, -0.0850, -0.0560, 0.4410, 0.2720, 0.2010});
+  expect_values(self[AttentionStep::scaled], {-0.0194, 0.0028, 0.0431, -0.0451});
+  expect_values(self[AttentionStep::weights], {0.4944, 0.5056, 0.5220, 0.4780});
+  expect_values(self[AttentionStep::heads], {0.1419, 0.0955, 0.0739, 0.1252, 0.0856, 0.0668});
+  expect_values(self[AttentionStep::out], {-0.0290, -0.0273, 0.0634, -0.0253, -0.0244, 0.0562});
   const StepValues masked = notes("masked").exact;
-  expect_values(masked[StepId::weights], {1.0, 0.0, 0.5220, 0.4780});
-  expect_values(masked[StepId::out], {0.0389, 0.0246, -0.0680, -0.0253, -0.0244, 0.0562});
+  expect_values(masked[AttentionStep::weights], {1.0, 0.0, 0.5220, 0.4780});
+  expect_values(masked[AttentionStep::out], {0.0389, 0.0246, -0.0680, -0.0253, -0.0244, 0.0562});
   const StepValues cross = notes("cross").exact;
-  expect_values(cross[StepId::q], {0.5220, -0.3910, -0.1630, 0.4040, -0.0980, 0.2690});
-  expect_values(cross[StepId::scaled], {-0.0028, 0.0452, 0.0270, 0.0073});
-  expect_values(cross[StepId::weights], {0.4880, 0.5120, 0.5049, 0.4951});
-  expect_values(cross[StepId::heads], {0.1457, 0.0978, 0.0756, 0.1355, 0.0917, 0.0712});
-  expect_values(cross[StepId::out], {-0.0298, -0.0279, 0.0651, -0.0276, -0.0262, 0.0607});
-  expect_values(notes("self-sigmoid").exact[StepId::weights], {0.4951, 0.5007, 0.5108, 0.4887});
+  expect_values(cross[AttentionStep::q], {0.5220, -0.3910, -0.1630, 0.4040, -0.0980, 0.2690});
+  expect_values(cross[AttentionStep::scaled], {-0.0028, 0.0452, 0.0270, 0.0073});
+  expect_values(cross[AttentionStep::weights], {0.4880, 0.5120, 0.5049, 0.4951});
+  expect_values(cross[AttentionStep::heads], {0.1457, 0.0978, 0.0756, 0.1355, 0.0917, 0.0712});
+  expect_values(cross[AttentionStep::out], {-0.0298, -0.0279, 0.0651, -0.0276, -0.0262, 0.0607});
+  expect_values(notes("self-sigmoid").exact[AttentionStep::weights], {0.4951, 0.5007, 0.5108, 0.4887});
 }
 
 TEST(Notes, ExactValuesWithoutProjections) {
   const StepValues cats = notes("cats").exact;
-  expect_values(cats[StepId::scores], {0.6, 1.4, 2.2, 0.5, 1.14, 1.78});
-  expect_values(cats[StepId::scaled], {0.3, 0.7, 1.1, 0.25, 0.57, 0.89});
-  expect_values(cats[StepId::weights], {0.2120, 0.3162, 0.4718, 0.2340, 0.3222, 0.4438});
-  expect_values(cats[StepId::heads], {0.6039, 0.7039, 0.8039, 0.9039, 0.5839, 0.6839, 0.7839, 0.8839});
-  expect_values(notes("cats-512").exact[StepId::weights], {0.3319, 0.3333, 0.3348, 0.3319, 0.3333, 0.3348});
+  expect_values(cats[AttentionStep::scores], {0.6, 1.4, 2.2, 0.5, 1.14, 1.78});
+  expect_values(cats[AttentionStep::scaled], {0.3, 0.7, 1.1, 0.25, 0.57, 0.89});
+  expect_values(cats[AttentionStep::weights], {0.2120, 0.3162, 0.4718, 0.2340, 0.3222, 0.4438});
+  expect_values(cats[AttentionStep::heads], {0.6039, 0.7039, 0.8039, 0.9039, 0.5839, 0.6839, 0.7839, 0.8839});
+  expect_values(notes("cats-512").exact[AttentionStep::weights], {0.3319, 0.3333, 0.3348, 0.3319, 0.3333, 0.3348});
   const StepValues gustan = notes("gustan").exact;
-  expect_values(gustan[StepId::weights], {1.0, 0.0, 0.4502, 0.5498});
-  expect_values(gustan[StepId::heads], {0.1, 0.2, 0.3, 0.4, 0.3199, 0.4199, 0.5199, 0.6199});
+  expect_values(gustan[AttentionStep::weights], {1.0, 0.0, 0.4502, 0.5498});
+  expect_values(gustan[AttentionStep::heads], {0.1, 0.2, 0.3, 0.4, 0.3199, 0.4199, 0.5199, 0.6199});
 }
 
 TEST(Notes, OneTokenPrintsHeadsAsOut) {
@@ -97,7 +97,7 @@ TEST(Notes, SelfHasAWrongRowOfVThatNothingUses) {
   EXPECT_EQ(remark_kinds("self"), (Kinds{"v other_step", "heads not_carried"}));
   // The printed weights times the printed v.
   const Grading grading = grade(notes("self"));
-  const std::vector<GradedNumber>& heads = grading.find(StepId::heads)->numbers;
+  const std::vector<GradedNumber>& heads = grading.find(AttentionStep::heads)->numbers;
   EXPECT_NEAR(heads[0].carried, -0.0886, 1e-9);
   EXPECT_NEAR(heads[1].carried, -0.0494, 1e-9);
   EXPECT_NEAR(heads[2].carried, 0.001, 1e-9);
@@ -128,7 +128,7 @@ TEST(Notes, CatsHasWrongScoresAndASecondSlipInHeads) {
                                         {"heads", {"nnnn", "WWWW"}}}));
   EXPECT_EQ(remark_kinds("cats"), (Kinds{"scores scaled_twice", "weights not_carried"}));
   const Grading grading = grade(notes("cats"));
-  const std::vector<GradedNumber>& heads = grading.find(StepId::heads)->numbers;
+  const std::vector<GradedNumber>& heads = grading.find(AttentionStep::heads)->numbers;
   for (size_t n = 4; n < 8; ++n) EXPECT_NEAR(heads[n].carried, 0.56 + 0.1 * static_cast<double>(n - 4), 1e-9);
 }
 

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "heed/attention/step_table.h"
 
 namespace heed::explain {
 namespace {
@@ -40,10 +43,25 @@ TEST(AttendPage, HoldsTheJsonThatWasGiven) {
 
 TEST(AttendPage, HasOnePlaceForTheDataAndAllPartsFilledIn) {
   EXPECT_EQ(count_of(kAttendPage, kAttendPageData), 1U);
+  EXPECT_EQ(count_of(kAttendPage, kAttendPageSteps), 1U);
   const std::string page = attend_page("{}");
-  for (const char* part : {"@json@", "@style@", "@script@", "@style_hash@", "@script_hash@"}) {
+  for (const char* part : {"@json@", "@steps@", "@style@", "@script@", "@style_hash@", "@script_hash@"}) {
     EXPECT_EQ(page.find(part), std::string::npos) << part;
   }
+}
+
+TEST(AttendPage, HoldsTheTableOfSteps) {
+  const std::string page = attend_page("{}");
+  constexpr std::string_view kSteps = R"(<script type="application/json" id="steps">)";
+  const size_t begin = page.find(kSteps) + kSteps.size();
+  const nlohmann::json table = nlohmann::json::parse(page.substr(begin, page.find(kEnd, begin) - begin));
+  ASSERT_EQ(table.size(), kStepCount);
+  EXPECT_EQ(table[0]["name"], "x");
+  const nlohmann::json& heads = table[static_cast<size_t>(AttentionStep::heads)];
+  EXPECT_EQ(heads["dims"], (nlohmann::json{"B", "Tq", "H", "Dv"}));
+  EXPECT_EQ(heads["sources"], (nlohmann::json{"dropped", "v"}));
+  EXPECT_EQ(heads["optional"], false);
+  EXPECT_EQ(table[static_cast<size_t>(AttentionStep::dropped)]["optional"], true);
 }
 
 TEST(AttendPage, HostileTextCannotLeaveItsElement) {

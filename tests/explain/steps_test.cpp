@@ -32,16 +32,6 @@ void expect_close(const Matrices& got, const Matrices& expected, double toleranc
     EXPECT_NEAR(got.values[n], expected.values[n], tolerance) << "at " << n;
 }
 
-TEST(Steps, NamesGoBothWays) {
-  for (size_t n = 0; n < kStepCount; ++n) {
-    const auto step = static_cast<StepId>(n);
-    EXPECT_EQ(step_of(step_name(step)), step);
-  }
-  EXPECT_EQ(step_name(StepId::w_q), "W_Q");
-  EXPECT_EQ(step_name(StepId::weights), "weights");
-  EXPECT_EQ(step_of("wights"), std::nullopt);
-}
-
 // One head against the plain reference of the attention contract, on [1, T, H, D] views of the same numbers.
 struct ReferenceCase {
   StepRules rules;
@@ -61,9 +51,9 @@ std::vector<double> as_bthd(const Matrices& matrices) {
 }
 
 Matrices reference_heads(const ReferenceCase& test) {
-  const Matrices& q = test.given[StepId::q];
-  const Matrices& k = test.given[StepId::k];
-  const Matrices& v = test.given[StepId::v];
+  const Matrices& q = test.given[AttentionStep::q];
+  const Matrices& k = test.given[AttentionStep::k];
+  const Matrices& v = test.given[AttentionStep::v];
   const std::vector<double> q_values = as_bthd(q);
   const std::vector<double> k_values = as_bthd(k);
   const std::vector<double> v_values = as_bthd(v);
@@ -109,9 +99,9 @@ TEST(Steps, AgreeWithThePlainReferenceForEveryOption) {
     rules.heads = rules.kv_heads * draw.between(1, 2);
     const int64_t t_q = draw.between(1, 5);
     const int64_t t_k = draw.between(1, 6);
-    test.given[StepId::q] = random_matrices(rules.heads, t_q, 3, seed * 10 + 1);
-    test.given[StepId::k] = random_matrices(rules.kv_heads, t_k, 3, seed * 10 + 2);
-    test.given[StepId::v] = random_matrices(rules.kv_heads, t_k, 2, seed * 10 + 3);
+    test.given[AttentionStep::q] = random_matrices(rules.heads, t_q, 3, seed * 10 + 1);
+    test.given[AttentionStep::k] = random_matrices(rules.kv_heads, t_k, 3, seed * 10 + 2);
+    test.given[AttentionStep::v] = random_matrices(rules.kv_heads, t_k, 2, seed * 10 + 3);
     if (draw.chance(2)) rules.soft_cap = 2.0;
     if (draw.chance(2)) {
       rules.bias = random_matrices(draw.chance(2) ? 1 : rules.heads, t_q, t_k, seed * 10 + 4);
@@ -130,63 +120,64 @@ TEST(Steps, AgreeWithThePlainReferenceForEveryOption) {
         }
       }
     }
-    expect_close(compute_steps(rules, test.given)[StepId::heads], reference_heads(test));
+    expect_close(compute_steps(rules, test.given)[AttentionStep::heads], reference_heads(test));
   }
 }
 
 TEST(Steps, ProjectionsAreRowVectorsTimesMatricesPlusBias) {
   StepValues given;
-  given[StepId::x] = matrix({{1.0, 2.0}});
-  given[StepId::w_q] = matrix({{1.0, 10.0, 100.0, 1000.0}, {2.0, 20.0, 200.0, 2000.0}});
-  given[StepId::b_q] = matrix({{0.5, 0.0, 0.0, -1.0}});
+  given[AttentionStep::x] = matrix({{1.0, 2.0}});
+  given[AttentionStep::w_q] = matrix({{1.0, 10.0, 100.0, 1000.0}, {2.0, 20.0, 200.0, 2000.0}});
+  given[AttentionStep::b_q] = matrix({{0.5, 0.0, 0.0, -1.0}});
   StepRules rules;
   rules.heads = 2;
   rules.kv_heads = 2;
-  const Matrices q = compute_step(rules, given, StepId::q);
+  const Matrices q = compute_step(rules, given, AttentionStep::q);
   EXPECT_EQ(q.shape(), (std::vector<int64_t>{2, 1, 2}));
   EXPECT_EQ(q.values, (std::vector<double>{5.5, 50.0, 500.0, 4999.0}));
 }
 
 TEST(Steps, KeysAndValuesComeFromTheContextWhereThereIsOne) {
   StepValues given;
-  given[StepId::x] = matrix({{1.0}});
-  given[StepId::context] = matrix({{3.0}, {4.0}});
-  for (const StepId weight : {StepId::w_q, StepId::w_k, StepId::w_v}) given[weight] = matrix({{2.0}});
+  given[AttentionStep::x] = matrix({{1.0}});
+  given[AttentionStep::context] = matrix({{3.0}, {4.0}});
+  for (const AttentionStep weight : {AttentionStep::w_q, AttentionStep::w_k, AttentionStep::w_v})
+    given[weight] = matrix({{2.0}});
   const StepValues values = compute_steps({}, given);
-  EXPECT_EQ(values[StepId::q].values, (std::vector<double>{2.0}));
-  EXPECT_EQ(values[StepId::k].values, (std::vector<double>{6.0, 8.0}));
-  EXPECT_EQ(values[StepId::v].values, (std::vector<double>{6.0, 8.0}));
+  EXPECT_EQ(values[AttentionStep::q].values, (std::vector<double>{2.0}));
+  EXPECT_EQ(values[AttentionStep::k].values, (std::vector<double>{6.0, 8.0}));
+  EXPECT_EQ(values[AttentionStep::v].values, (std::vector<double>{6.0, 8.0}));
 }
 
 TEST(Steps, AStepWithoutItsSourcesIsAbsent) {
   StepValues given;
-  given[StepId::scores] = matrix({{1.0, 2.0}});
+  given[AttentionStep::scores] = matrix({{1.0, 2.0}});
   StepValues values = compute_steps({}, given);
-  EXPECT_FALSE(values.has(StepId::scaled));  // the scale is not known
+  EXPECT_FALSE(values.has(AttentionStep::scaled));  // the scale is not known
   StepRules rules;
   rules.scale = 0.5;
   values = compute_steps(rules, given);
-  EXPECT_EQ(values[StepId::scaled].values, (std::vector<double>{0.5, 1.0}));
-  EXPECT_TRUE(values.has(StepId::weights));
-  EXPECT_FALSE(values.has(StepId::masked));
-  EXPECT_FALSE(values.has(StepId::heads));
+  EXPECT_EQ(values[AttentionStep::scaled].values, (std::vector<double>{0.5, 1.0}));
+  EXPECT_TRUE(values.has(AttentionStep::weights));
+  EXPECT_FALSE(values.has(AttentionStep::masked));
+  EXPECT_FALSE(values.has(AttentionStep::heads));
 }
 
 TEST(Steps, ARowWithoutAVisibleKeyHasWeightsOfZero) {
   StepValues given;
-  given[StepId::scaled] = matrix({{1.0, 2.0}});
+  given[AttentionStep::scaled] = matrix({{1.0, 2.0}});
   StepRules rules;
   rules.visible = matrix({{0.0, 0.0}});
   for (const Normaliser each : {Normaliser::softmax, Normaliser::sigmoid}) {
     rules.normaliser = each;
-    EXPECT_EQ(compute_steps(rules, given)[StepId::weights].values, (std::vector<double>{0.0, 0.0}));
+    EXPECT_EQ(compute_steps(rules, given)[AttentionStep::weights].values, (std::vector<double>{0.0, 0.0}));
   }
 }
 
 TEST(Steps, LargeScoresDoNotOverflow) {
   StepValues given;
-  given[StepId::scaled] = matrix({{1e60, 1e60, -1e60}});
-  EXPECT_EQ(compute_steps({}, given)[StepId::weights].values, (std::vector<double>{0.5, 0.5, 0.0}));
+  given[AttentionStep::scaled] = matrix({{1e60, 1e60, -1e60}});
+  EXPECT_EQ(compute_steps({}, given)[AttentionStep::weights].values, (std::vector<double>{0.5, 0.5, 0.0}));
 }
 
 TEST(Steps, SizesThatDoNotFitAreRefusedWithTheOneToBlame) {
@@ -197,48 +188,48 @@ TEST(Steps, SizesThatDoNotFitAreRefusedWithTheOneToBlame) {
       return error.step();
     }
     ADD_FAILURE() << "not refused";
-    return StepId::out;
+    return AttentionStep::out;
   };
   StepValues given;
-  given[StepId::x] = matrix({{1.0, 2.0}});
-  given[StepId::w_q] = matrix({{1.0}});
-  EXPECT_EQ(blamed({}, given), StepId::w_q);
-  given[StepId::w_q] = matrix({{1.0, 1.0, 1.0}, {1.0, 1.0, 1.0}});
-  given[StepId::b_q] = matrix({{1.0}});
-  EXPECT_EQ(blamed({}, given), StepId::b_q);
+  given[AttentionStep::x] = matrix({{1.0, 2.0}});
+  given[AttentionStep::w_q] = matrix({{1.0}});
+  EXPECT_EQ(blamed({}, given), AttentionStep::w_q);
+  given[AttentionStep::w_q] = matrix({{1.0, 1.0, 1.0}, {1.0, 1.0, 1.0}});
+  given[AttentionStep::b_q] = matrix({{1.0}});
+  EXPECT_EQ(blamed({}, given), AttentionStep::b_q);
   StepRules two_heads;
   two_heads.heads = 2;
   two_heads.kv_heads = 2;
-  EXPECT_EQ(blamed(two_heads, given), StepId::w_q);
+  EXPECT_EQ(blamed(two_heads, given), AttentionStep::w_q);
   StepValues attention;
-  attention[StepId::q] = matrix({{1.0, 2.0}});
-  attention[StepId::k] = matrix({{1.0}});
-  EXPECT_EQ(blamed({}, attention), StepId::k);
-  attention[StepId::k] = matrix({{1.0, 2.0}});
-  attention[StepId::v] = matrix({{1.0}, {2.0}});
-  EXPECT_EQ(blamed({}, attention), StepId::v);
-  attention[StepId::q] = Matrices(1, 2000, 1);
-  attention[StepId::k] = Matrices(1, 2000, 1);
+  attention[AttentionStep::q] = matrix({{1.0, 2.0}});
+  attention[AttentionStep::k] = matrix({{1.0}});
+  EXPECT_EQ(blamed({}, attention), AttentionStep::k);
+  attention[AttentionStep::k] = matrix({{1.0, 2.0}});
+  attention[AttentionStep::v] = matrix({{1.0}, {2.0}});
+  EXPECT_EQ(blamed({}, attention), AttentionStep::v);
+  attention[AttentionStep::q] = Matrices(1, 2000, 1);
+  attention[AttentionStep::k] = Matrices(1, 2000, 1);
   test::expect_error([&] { compute_steps({}, attention); }, {"[1, 2000, 2000] numbers", "524288"});
 }
 
 TEST(Steps, FormulasNameWhatThisComputationHas) {
   StepValues given;
-  given[StepId::x] = matrix({{1.0, 2.0}});
-  given[StepId::w_q] = matrix({{1.0, 0.0}, {0.0, 1.0}});
-  given[StepId::b_q] = matrix({{1.0, 1.0}});
-  given[StepId::k] = matrix({{1.0, 2.0}});
+  given[AttentionStep::x] = matrix({{1.0, 2.0}});
+  given[AttentionStep::w_q] = matrix({{1.0, 0.0}, {0.0, 1.0}});
+  given[AttentionStep::b_q] = matrix({{1.0, 1.0}});
+  given[AttentionStep::k] = matrix({{1.0, 2.0}});
   StepRules rules;
   rules.soft_cap = 30.0;
   rules.visible = matrix({{1.0}});
   const StepValues values = compute_steps(rules, given);
-  const auto formula = [&](StepId step) { return formula_of(rules, given, values, step); };
-  EXPECT_EQ(formula(StepId::q), "q = x W_Q + b_Q");
-  EXPECT_EQ(formula(StepId::k), "k, as given");
-  EXPECT_EQ(formula(StepId::scaled), "scaled = 0.707107 · scores");
-  EXPECT_EQ(formula(StepId::capped), "capped = 30 · tanh(scaled / 30)");
-  EXPECT_EQ(formula(StepId::masked), "masked = capped, -∞ where a key is hidden");
-  EXPECT_EQ(formula(StepId::weights), "weights = softmax(masked)");
+  const auto formula = [&](AttentionStep step) { return formula_of(rules, given, values, step); };
+  EXPECT_EQ(formula(AttentionStep::q), "q = x W_Q + b_Q");
+  EXPECT_EQ(formula(AttentionStep::k), "k, as given");
+  EXPECT_EQ(formula(AttentionStep::scaled), "scaled = 0.707107 · scores");
+  EXPECT_EQ(formula(AttentionStep::capped), "capped = 30 · tanh(scaled / 30)");
+  EXPECT_EQ(formula(AttentionStep::masked), "masked = capped, -∞ where a key is hidden");
+  EXPECT_EQ(formula(AttentionStep::weights), "weights = softmax(masked)");
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ inline void expect_file_error(const std::function<void()>& call, const std::stri
   } catch (const io::FileError& error) {
     const std::string text = error.what();
     EXPECT_EQ(error.path(), path);
-    EXPECT_EQ(text, error.message() + " [" + error.at() + "]");
-    EXPECT_EQ((text + error.hint()).find('\n'), std::string::npos) << text;
+    EXPECT_EQ(text, error.message() + " [" + error.at() + "]" + (error.hint().empty() ? "" : "; " + error.hint()));
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     EXPECT_NE(error.at().find(path), std::string::npos) << error.at();
     EXPECT_NE(error.hint().find(hint), std::string::npos) << "'" << hint << "' in: " << error.hint();
     for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' in: " << text;

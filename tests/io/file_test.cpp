@@ -133,9 +133,14 @@ TEST_F(File, DevicesAreWrittenAsTheyAre) {
 TEST(FileErrors, PlacesAreNamedByLineAndPlace) {
   const io::FileError error("notes.toml",
                             {.what = "unknown key 'qq'", .where = "q", .hint = "did you mean 'q'?", .line = 3});
-  EXPECT_STREQ(error.what(), "unknown key 'qq' [notes.toml:3, q]");
+  EXPECT_STREQ(error.what(), "unknown key 'qq' [notes.toml:3, q]; did you mean 'q'?");
+  EXPECT_EQ(error.message(), "unknown key 'qq'");
   EXPECT_EQ(error.at(), "notes.toml:3, q");
   EXPECT_EQ(error.hint(), "did you mean 'q'?");
+}
+
+TEST(FileErrors, WithoutAHintTheTextEndsWithThePlace) {
+  EXPECT_STREQ(io::FileError("x.npy", {.what = "it is empty"}).what(), "it is empty [x.npy]");
 }
 
 TEST(FileErrors, QuotedTextsAreShortAndNeverCutACharacter) {

@@ -14,7 +14,7 @@ std::string refusal(const std::string& text) {
   try {
     parse(text);
   } catch (const FileError& error) {
-    return std::string(error.what()) + " " + error.hint();
+    return error.message() + " [" + error.at() + "] " + error.hint();
   }
   return "not refused";
 }

@@ -193,7 +193,7 @@ TEST(Bf16Weights, RoundAsToBf16Does) {
   });
 }
 
-TEST(Bf16Weights, AllocateNothingWithAWorkspace) {
+TEST(Bf16Weights, AllocateNothingWithAnArena) {
   on_every_isa([] {
     const PackedMatrix packed = bf16(Matrix(600, 500));
     for (const int64_t m : {1, 8, 130}) {
@@ -201,9 +201,9 @@ TEST(Bf16Weights, AllocateNothingWithAWorkspace) {
       Matrix c(m, 500);
       for (const int count : {1, 3}) {
         const Threads threads(count);
-        Workspace workspace;
+        Arena arena;
         MatmulOptions options;
-        options.workspace = &workspace;
+        options.arena = &arena;
         matmul(a.view(), packed, c.view(), options);
         const int64_t before = allocation_count();
         matmul(a.view(), packed, c.view(), options);

@@ -6,30 +6,12 @@
 #include <limits>
 
 #include "heed/ops/matmul.h"
+#include "tests/support/activations.h"
 #include "tests/support/every_isa.h"
 #include "tests/support/matrix.h"
 
 namespace heed::test {
 namespace {
-
-constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
-                                       Activation::silu};
-
-double activate(Activation activation, double x) {
-  switch (activation) {
-    case Activation::none:
-      return x;
-    case Activation::relu:
-      return x < 0.0 ? 0.0 : x;
-    case Activation::gelu:
-      return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0)));
-    case Activation::gelu_tanh:
-      return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
-    case Activation::silu:
-      return x / (1.0 + std::exp(-x));
-  }
-  return 0.0;
-}
 
 struct Epilogue {
   bool scaled = false;

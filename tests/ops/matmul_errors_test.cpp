@@ -56,17 +56,17 @@ TEST(MatmulErrors, NullViewsAndNegativeSizes) {
       [&] {
         matmul(View<const float, 2>(nullptr, {4, 5}), b.view(), c);
       },
-      {"matmul", "a of shape [4, 5]", "null"});
+      {"matmul", "a is a null view of shape [4, 5]"});
   expect_error(
       [&] {
         matmul(a.view(), View<const float, 2>(nullptr, {5, 6}), c);
       },
-      {"matmul", "b of shape [5, 6]", "null"});
+      {"matmul", "b is a null view of shape [5, 6]"});
   expect_error(
       [&] {
         matmul(a.view(), b.view(), View<float, 2>(nullptr, {4, 6}));
       },
-      {"matmul", "c of shape [4, 6]", "null"});
+      {"matmul", "c is a null view of shape [4, 6]"});
   expect_error(
       [&] {
         matmul(View<const float, 2>(a.view().data(), {-4, 5}), b.view(), c);

@@ -296,7 +296,7 @@ TEST(Matmul, NanAndInfinityStayInTheirRowAndColumn) {
   });
 }
 
-TEST(Matmul, AllocatesNothingWithAWorkspace) {
+TEST(Matmul, AllocatesNothingWithAnArena) {
   on_every_isa([] {
     const Matrix a(130, 600);
     const Matrix b(600, 500, Layout::columns);
@@ -304,9 +304,9 @@ TEST(Matmul, AllocatesNothingWithAWorkspace) {
     Matrix c(130, 500);
     for (const int count : {1, 3}) {
       const Threads threads(count);
-      Workspace workspace;
+      Arena arena;
       MatmulOptions options;
-      options.workspace = &workspace;
+      options.arena = &arena;
       const auto call = [&] {
         matmul(a.view(), b.view(), c.view(), options);
         matmul(a.view(), packed, c.view(), options);

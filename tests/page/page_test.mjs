@@ -1,6 +1,7 @@
 // The page of `heed attend --html` in headless Chromium.
 import assert from "node:assert/strict";
 import {after, before, test} from "node:test";
+import {checkNumber, choose, examples, kCases, pageTest, recorded} from "./cases.mjs";
 import * as fixtures from "./fixtures.mjs";
 import {
   axeSource,
@@ -8,78 +9,20 @@ import {
   cellSelector,
   evaluated,
   halfUnit,
-  heed,
   made,
-  open,
   pageOf,
   parsed,
   start,
   stop,
   stories,
-  valueIn,
 } from "./harness.mjs";
+import "./product_test.mjs";
 
 before(start);
 after(stop);
 
-const examples = heed("attend", "--list")
-  .split("\n")
-  .map((line) => line.trim().split(/\s/)[0])
-  .filter((word) => /^[a-z-]+$/.test(word));
-const kCases = {
-  ...Object.fromEntries(examples.map((name) => [name, () => made("--example", name)])),
-  "soft cap and ALiBi": () => made("--example", "two-heads", "--softcap", "0.2", "--alibi"),
-  "some rows of a head": () => made("--example", "eight-heads", "--causal", "--rows", "1:3", "--head", "5"),
-  "some steps": () => made("--example", "two-heads", "--step", "masked,weights,out"),
-  ...Object.fromEntries(
-    ["grouped", "optioned", "hostile", "broken", "large", "part"].map((name) => [name, () => pageOf(fixtures[name]())]),
-  ),
-};
-const cache = new Map();
-const caseOf = (name) => cache.get(name) ?? cache.set(name, kCases[name]()).get(name);
-
-// A test with a page: opened, used, closed.
-function pageTest(title, body) {
-  test(title, {timeout: 120000}, async () => {
-    const opened = [];
-    try {
-      await body(async (name, options) => {
-        const each = typeof name === "string" ? caseOf(name) : name;
-        opened.push(await open(each, options));
-        return {...opened.at(-1), data: each.data};
-      });
-    } finally {
-      for (const each of opened) await each.close();
-    }
-  });
-}
-
-// Chooses an item and a head where the page offers it.
-async function choose(page, label, value) {
-  const select = page.locator("#controls label", {hasText: label}).locator("select");
-  if (await select.count()) await select.selectOption(String(value));
-}
-
-function checkNumber(data, cell, item, head, digits) {
-  const where = `${data.title}: ${cell.name}[${cell.row}][${cell.column}] item ${item} head ${head}: ${cell.text}`;
-  const value = valueIn(data, cell, item, head);
-  if (cell.hidden && cell.name === "masked") return assert.equal(cell.text, "−∞", where);
-  if (value === null) return assert.ok(cell.text === "NaN" || (cell.hidden && cell.text === "−∞"), where);
-  assert.ok(Math.abs(parsed(cell.text) - value) <= halfUnit(cell.text) * (1 + 1e-6), `${where}, recorded ${value}`);
-  if (value !== 0) assert.notEqual(parsed(cell.text), 0, `${where}: not 0 but looks like it`);
-  if (!cell.text.includes("e") && value !== 0) assert.equal(cell.text.split(".")[1]?.length, digits, where);
-}
-
 test("the examples are found", () =>
   assert.ok(examples.includes("self") && examples.includes("two-heads"), examples.join()));
-
-// The recorded indices along a dimension, at most two.
-function recorded(data, dim, whole) {
-  const step = data.steps.find(({dims, of}) => dims.includes(dim) && of[dims.indexOf(dim)] === whole);
-  if (!step) return [0];
-  const axis = step.dims.indexOf(dim);
-  return [...new Set([step.first[axis], step.first[axis] + step.shape[axis] - 1])];
-}
 
 // Every line of arithmetic of these cells gives the number in the cell. Gathers the steps that had such a line.
 async function checkStories(page, name, wanted) {
@@ -162,15 +105,26 @@ pageTest(
       page.evaluate(
         (name) =>
           [...document.querySelectorAll(`td.${name}`)].map(
-            (cell) => `${cell.closest("figure").dataset.name} ${cell.dataset.row} ${cell.dataset.column}`,
+            (cell) =>
+              `${cell.closest("figure").dataset.name ?? "copy of " + cell.closest("figure").dataset.copy} ` +
+              `${cell.dataset.row} ${cell.dataset.column}`,
           ),
         kind,
       );
-    assert.deepEqual(await marked("left-operand"), ["x 1 0", "x 1 1", "x 1 2"]);
+    assert.deepEqual(await marked("left-operand"), ["copy of x 1 0", "copy of x 1 1", "copy of x 1 2"]);
     assert.deepEqual(await marked("right-operand"), ["W_Q 0 2", "W_Q 1 2", "W_Q 2 2"]);
     assert.deepEqual(await marked("chosen"), ["q 1 2"]);
   },
 );
+
+pageTest("rows that are not finite are counted before every other check", async (opening) => {
+  const data = fixtures.broken();
+  data.checks = {rows_nonfinite: 2, first_row_nonfinite: "row 1", rows_shown: 3, ...data.checks};
+  const {page} = await opening(pageOf(data));
+  const section = page.locator("section", {has: page.locator("h2", {hasText: "Checks"})});
+  assert.match(await section.innerText(), /^Checks\s+2 of 3 rows are not finite \(NaN or ∞\): the first is row 1\./);
+  assert.equal(await (await opening("self")).page.locator(".warning").count(), 0);
+});
 
 pageTest("a number that its operands do not give is said to be so", async (opening) => {
   const data = fixtures.grouped();
@@ -250,7 +204,7 @@ pageTest("tokens, title and notes that look like markup stay text", async (openi
   const {page, troubles, data} = await opening("hostile");
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   assert.equal(await page.locator("img, #main script, iframe, a").count(), 0);
-  assert.equal(await page.evaluate(() => document.scripts.length), 2);
+  assert.equal(await page.evaluate(() => document.scripts.length), 3); // the data, the table of steps, the page's own
   assert.equal(await page.locator("#notes li").first().textContent(), data.notes[0]);
   assert.deepEqual(troubles, []);
 });

@@ -13,8 +13,8 @@ void map(const float* in, float* out, int64_t count, Function function) {
 
 void apply(test::MathFunction function, const float* in, float* out, int64_t count) {
   switch (function) {
-    case test::MathFunction::exp2:
-      return map(in, out, count, [](Vector x) HWY_ATTR { return exp2(x); });
+    case test::MathFunction::exp256:
+      return map(in, out, count, [](Vector x) HWY_ATTR { return exp256(x); });
     case test::MathFunction::exp:
       return map(in, out, count, [](Vector x) HWY_ATTR { return exp(x); });
     case test::MathFunction::log:
@@ -25,8 +25,8 @@ void apply(test::MathFunction function, const float* in, float* out, int64_t cou
       return map(in, out, count, [](Vector x) HWY_ATTR { return erf(x); });
     case test::MathFunction::sigmoid:
       return map(in, out, count, [](Vector x) HWY_ATTR { return sigmoid(x); });
-    case test::MathFunction::sigmoid_base2:
-      return map(in, out, count, [](Vector x) HWY_ATTR { return sigmoid_base2(x); });
+    case test::MathFunction::sigmoid_base256:
+      return map(in, out, count, [](Vector x) HWY_ATTR { return sigmoid_base256(x); });
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace heed::test {
 
-enum class MathFunction { exp2, exp, log, tanh, erf, sigmoid, sigmoid_base2 };
+enum class MathFunction { exp256, exp, log, tanh, erf, sigmoid, sigmoid_base256 };
 
 // Arrays come in multiples of this many floats: whole vectors on every instruction set.
 inline constexpr int64_t kMathBlock = 16;

@@ -179,7 +179,24 @@ bool AttentionCase::visible(int64_t b, int64_t head, int64_t query, int64_t key)
 
 void AttentionCase::forward() { attention_forward(inputs(), options, out, rows_in_use()); }
 
+// Gradients of parameters are added to what is there: 0 first, where a call would not refuse them.
+static void zero_parameter_gradients(const ScoreGradients& gradients, const ScoreOptions& options) {
+  try {
+    gradients.check_fits("AttentionCase", options);
+  } catch (const Error&) {
+    return;
+  }
+  const auto zero = [](View<float, 1> values) {
+    for (int64_t i = 0; values.data() != nullptr && i < values.size(0); ++i) values(i) = 0.0F;
+  };
+  zero(gradients.d_alibi_slopes);
+  zero(gradients.d_sinks);
+  const View<float, 2>& table = gradients.d_relative_table;
+  for (int64_t i = 0; table.data() != nullptr && i < table.size(0); ++i) zero(table[i]);
+}
+
 void AttentionCase::backward() {
+  zero_parameter_gradients(score_gradients, options.scores);
   attention_backward(inputs(), options, {out, rows_in_use(), d_out}, {d_q, d_k, d_v, score_gradients});
 }
 
@@ -189,7 +206,7 @@ void AttentionCase::clear_results() {
   const auto clear = [](auto view) {
     if (view.data() != nullptr) for_each_element(view, set_nan);
   };
-  clear(score_gradients.d_bias);
+  clear(score_gradients.d_bias.view);
   clear(score_gradients.d_alibi_slopes);
   clear(score_gradients.d_relative_table);
   clear(score_gradients.d_sinks);

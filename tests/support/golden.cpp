@@ -95,7 +95,11 @@ class Reader {
 
 }  // namespace
 
-std::string golden_path(const std::string& file) { return std::string(HEED_GOLDEN_DIRECTORY) + "/" + file; }
+std::string golden_path(const std::string& file) {
+  std::string path = HEED_GOLDEN_DIRECTORY "/";
+  path += file;
+  return path;
+}
 
 std::vector<GoldenCase> load_goldens(const std::string& file) { return Reader(file).cases(); }
 

@@ -1,6 +1,7 @@
 // A multi-head layer with its data.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -76,6 +77,11 @@ struct Layer {
 
   MultiHeadParameters<const float> parameters() { return parameters<float>(weight, bias, w_out, out_bias); }
 
+  // Backward adds to the gradients of parameters.
+  void zero_parameter_gradients() {
+    for (Tensor* sums : {&d_weight, &d_bias, &d_w_out, &d_out_bias}) std::ranges::fill(sums->values(), 0.0F);
+  }
+
   MultiHeadGradients gradients() {
     MultiHeadGradients g;
     g.query = d_x[0].view<3>();
@@ -89,6 +95,7 @@ struct Layer {
   void backward() { multihead_backward(inputs(), parameters(), options, state, d_y.view<3>(), gradients()); }
   void run() {
     forward();
+    zero_parameter_gradients();
     backward();
   }
 

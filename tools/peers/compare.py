@@ -26,7 +26,7 @@ def parse_arguments():
     parser.add_argument("--rows", default="", metavar="TEXT", help="only rows with this text in their name")
     parser.add_argument("--rounds", type=int, help="rounds of each row (default 3; 1 with --quick)")
     parser.add_argument("--quick", action="store_true", help="one round, and no rows that take long")
-    parser.add_argument("--markdown", action="store_true", help="print the table as the README has it")
+    parser.add_argument("--markdown", action="store_true", help="print the table in Markdown, as for docs/benchmarks.md")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
     if not os.access(arguments.heed, os.X_OK):
@@ -148,7 +148,7 @@ HEADER = ["row", "threads", "Heed", "PyTorch", "ONNX Runtime", "Heed / PyTorch",
 
 
 class Table:
-    """Lines as they are known, in plain text or as the README has them."""
+    """Lines as they are known, in plain text or in Markdown, as for docs/benchmarks.md."""
 
     def __init__(self, markdown):
         self.markdown = markdown

@@ -23,7 +23,9 @@ function productSum(pairs, alone) {
 }
 
 // q, k, v and out: a row of the input times a column of the matrix, plus the bias.
-function project(tensor, row, column, input, weightName, biasName) {
+function project(tensor, row, column) {
+  const [, weightName, biasName] = kTable.get(tensor.name).sources;
+  const [input] = sourcesOf(tensor.name);
   const weight = kParameters.get(weightName);
   if (!weight) return taken("Given: there is no projection here.");
   if (!weight.recorded()) return taken(`${weightName} is too large for this page (${weight.entry.omitted}).`);
@@ -50,8 +52,7 @@ function project(tensor, row, column, input, weightName, biasName) {
 }
 
 function scoresStory(tensor, row, column) {
-  const q = kSteps.get("q");
-  const k = kSteps.get("k");
+  const [q, k] = sourcesOf("scores");
   if (!q?.has(row, q.firstColumn) || !k?.has(column, k.firstColumn)) return taken(kNotHere);
   const pairs = range(q.columns).map((d) => [q.at(row, d), k.at(column, d)]);
   const sum = productSum(pairs);
@@ -72,7 +73,7 @@ const kNotHere = "Taken as it is: the step before it is not on this page.";
 // Steps that change one number: `change` gives {formula, text, result, note}. What was rounded in a score is small
 // beside the largest score, not beside this one: the kernel takes the scale into the sum of products, and rounds anew.
 function elementStory(tensor, row, column, change) {
-  const before = scoreStepBefore(tensor.name);
+  const [before] = sourcesOf(tensor.name);
   if (!before?.has(row, column)) return taken(kNotHere);
   const value = cellValue(before, row, column);
   const changed = change(value, index(before.name, row, column));
@@ -132,7 +133,7 @@ function maskedStory(tensor, row, column) {
 
 // Where the weights of a row come from: its visible keys and their scores, all of them on this page.
 function visibleScores(row) {
-  const source = scoreStepBefore("weights");
+  const [source] = sourcesOf("weights");
   if (!source?.has(row, source.firstColumn) || !source.hasWhole(source.columnAxis)) return undefined;
   const keys = range(source.columns).filter((key) => visible(row, key));
   return {source, keys, scores: keys.map((key) => cellValue(source, row, key))};
@@ -196,7 +197,7 @@ function sinkPart(tensor, row, total) {
 }
 
 function droppedStory(tensor, row, column) {
-  const weights = kSteps.get("weights");
+  const [weights] = sourcesOf("dropped");
   if (!weights?.has(row, column)) return taken(kNotHere);
   const before = weights.at(row, column);
   const now = tensor.at(row, column);
@@ -211,8 +212,7 @@ function droppedStory(tensor, row, column) {
 }
 
 function headsStory(tensor, row, column) {
-  const weights = kSteps.get("dropped") ?? kSteps.get("weights");
-  const v = kSteps.get("v");
+  const [weights, v] = sourcesOf("heads");
   if (!weights?.has(row, weights.firstColumn) || !v?.has(v.firstRow, column)) return taken(kNotHere);
   if (!weights.hasWhole(weights.columnAxis) || !v.hasWhole(v.rowAxis)) return taken("Not all keys are on this page.");
   const keys = range(weights.columns).filter((key) => visible(row, key));
@@ -232,7 +232,7 @@ function headsStory(tensor, row, column) {
 }
 
 function concatStory(tensor, row, column) {
-  const heads = kSteps.get("heads");
+  const [heads] = sourcesOf("concat");
   const width = heads?.whole(heads.columnAxis) ?? kSizes.d_v;
   const head = Math.floor(column / width);
   const inside = column % width;
@@ -256,9 +256,9 @@ function gradientStory(tensor, row, column) {
 }
 
 const kStories = {
-  q: (t, i, j) => project(t, i, j, kSteps.get("x"), "W_Q", "b_Q"),
-  k: (t, i, j) => project(t, i, j, kSteps.get("context") ?? kSteps.get("x"), "W_K", "b_K"),
-  v: (t, i, j) => project(t, i, j, kSteps.get("context") ?? kSteps.get("x"), "W_V", "b_V"),
+  q: project,
+  k: project,
+  v: project,
   scores: scoresStory,
   scaled: scaledStory,
   capped: cappedStory,
@@ -268,7 +268,7 @@ const kStories = {
   dropped: droppedStory,
   heads: headsStory,
   concat: concatStory,
-  out: (t, i, j) => project(t, i, j, kSteps.get("concat"), "W_O", "b_O"),
+  out: project,
 };
 
 // The story of cell (row, column), with a remark where the numbers on this page do not give the recorded one.

@@ -36,11 +36,12 @@ function drawnIndices(count, start, all) {
 const kSides = ["left-operand", "right-operand", "chosen"];
 
 class Matrix {
-  // `onSelect(matrix, row, column)` is called when a cell gets the focus.
-  constructor(tensor, onSelect, caption) {
+  // `onSelect(matrix, row, column)` is called when a cell gets the focus, with its place in the tensor itself, whether it
+  // is drawn transposed or not. A copy is drawn where another step takes the tensor; its own step draws it first.
+  constructor(tensor, onSelect, caption, copy = false) {
     this.tensor = tensor;
     this.onSelect = onSelect;
-    this.signed = !["weights", "dropped"].includes(tensor.name) && tensor.kind !== "comparison";
+    this.signed = !kShares.has(tensor.name) && tensor.kind !== "comparison";
     this.start = {row: 0, column: 0};
     this.current = {row: tensor.firstRow, column: tensor.firstColumn};
     this.marks = [];
@@ -51,7 +52,7 @@ class Matrix {
     this.legend = element("div", {className: "legend"});
     this.sliders = element("div", {className: "sliders"});
     this.figure = element("figure", {className: "matrix"}, element("figcaption", {}, ...caption));
-    this.figure.dataset.name = tensor.name;
+    this.figure.dataset[copy ? "copy" : "name"] = tensor.name;
     this.addBody();
   }
   addBody() {
@@ -80,7 +81,7 @@ class Matrix {
     if (this.everything || count <= kWholeAxis) return;
     const first = axis === "row" ? this.tensor.firstRow : this.tensor.firstColumn;
     const slider = element("input", {type: "range", min: 0, max: count - kWindow, value: 0});
-    slider.setAttribute("aria-label", `first of the ${plural} shown in ${this.tensor.name}`);
+    slider.setAttribute("aria-label", `first of the ${plural} shown in ${this.tensor.title}`);
     const text = element("span");
     slider.addEventListener("input", () => {
       this.start[axis] = Number(slider.value);
@@ -127,7 +128,11 @@ class Matrix {
   }
   label() {
     const {tensor} = this;
-    return `${tensor.name}, ${tensor.rows} rows by ${tensor.columns} columns`;
+    return `${tensor.title}, ${tensor.rows} rows by ${tensor.columns} columns`;
+  }
+  // Between the place in the drawing and the place in the tensor.
+  placed(place) {
+    return this.tensor.source ? {...place, row: place.column, column: place.row} : place;
   }
   key(row, column) {
     return `${row},${column}`;
@@ -215,7 +220,8 @@ class Matrix {
     for (const other of this.box.querySelectorAll('td[tabindex="0"]')) other.tabIndex = -1;
     cell.tabIndex = 0;
     this.current = {row: Number(cell.dataset.row), column: Number(cell.dataset.column)};
-    this.onSelect(this, this.current.row, this.current.column);
+    const {row, column} = this.placed(this.current);
+    this.onSelect(this, row, column);
   }
   onKey(event) {
     if (!event.target.closest("td[data-row]") || event.altKey || event.metaKey) return;
@@ -265,9 +271,9 @@ class Matrix {
 
   // Marks are {row, column, side}: null for a whole row or column, of which hidden cells are no operands.
   setMarks(marks) {
-    this.marks = marks;
+    this.marks = marks.map((mark) => this.placed(mark));
     if (!this.drawable()) return;
-    for (const mark of marks) this.reveal(mark.row, mark.column);
+    for (const mark of this.marks) this.reveal(mark.row, mark.column);
     this.paintMarks();
   }
   paintMarks() {

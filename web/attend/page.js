@@ -11,26 +11,6 @@ const kGroups = {
   7: ["Out", ""],
 };
 
-const kMeanings = {
-  x: "One row a token: what the queries are made from.",
-  context: "One row a token: what the keys and values are made from.",
-  q: "What each query token looks for.",
-  k: "What each key token offers to be found by.",
-  v: "What each key token gives when it is found.",
-  scores: "How well query and key agree: one dot product a pair.",
-  scaled: "Divided by √Dk unless told otherwise, so that wide heads do not make the softmax hard.",
-  capped: "Held between −cap and cap by a tanh.",
-  biased: "What positions or the caller add to a score.",
-  masked: "A hidden key gets −∞ here, before the weights are made.",
-  weights: "What share of its attention each query gives to each key.",
-  dropped: "Weights left out at random while training.",
-  heads: "For each query the mean of the values, by its weights.",
-  concat: "The heads of a token in one row.",
-  out: "W_O lets the heads mix; without it each head's columns would stay to themselves.",
-};
-
-const kParametersOf = {q: ["W_Q", "b_Q"], k: ["W_K", "b_K"], v: ["W_V", "b_V"], out: ["W_O", "b_O"]};
-
 function shapeText(tensor) {
   return `[${tensor.of.map((size, axis) => (tensor.dims[axis] ? `${tensor.dims[axis]} ${size}` : size)).join(", ")}]`;
 }
@@ -144,7 +124,7 @@ function addSection(title, number, text) {
   return section;
 }
 
-// A step: name, shape, formula, meaning; its matrix, and beside it the parameters that it takes, as an equation.
+// A step: name, shape, formula, meaning; its matrix, and before it, where it is a product, all that it is made of.
 function addStep(section, tensor) {
   const {name, formula} = tensor.entry;
   const head = element(
@@ -156,24 +136,14 @@ function addStep(section, tensor) {
   );
   const part = element("div", {className: "step"}, head);
   if (formula && formula !== name) part.append(element("p", {className: "formula"}, formula));
-  if (kMeanings[name]) part.append(element("p", {className: "meaning"}, kMeanings[name]));
+  const meaning = kTable.get(name)?.meaning;
+  if (meaning) part.append(element("p", {className: "meaning"}, meaning));
   if (tensor.entry.nonfinite > 0 && name !== "masked") {
     part.append(element("p", {className: "warning"}, `${tensor.entry.nonfinite} of its numbers are not finite.`));
   }
   const row = element("div", {className: "matrices"});
-  const parameters = (kParametersOf[name] ?? []).map((each) => kParameters.get(each)).filter(Boolean);
   if (name === "concat") tensor.groupWidth = kSizes.d_v;
-  [...parameters, tensor].forEach((each, at) => {
-    const sign = each === tensor ? "=" : "+";
-    const term = element(
-      "div",
-      {className: "term"},
-      ...(at > 0 ? [element("span", {className: "sign", "aria-hidden": "true"}, sign)] : []),
-    );
-    if (each !== tensor && name !== "out") each.groupWidth = tensor.whole(tensor.columnAxis);
-    addMatrix(term, each).figure.classList.toggle("only", parameters.length === 0);
-    row.append(term);
-  });
+  addEquation(row, tensor);
   part.append(row);
   section.append(part);
 }
@@ -293,20 +263,34 @@ const shown = (x) => numberText(x ?? NaN, kState.digits);
 
 function addChecks() {
   const names = {
+    rows_nonfinite: "rows of heads that are not finite",
+    out_rows_nonfinite: "rows of out that are not finite",
+    first_row_nonfinite: "the first of them",
     row_sum_max_err: "largest distance of a row sum from 1",
     ref_max_abs_diff: "largest error against the float64 reference",
     visible_pairs: "pairs of query and key that see each other",
     rows_without_key: "queries that see no key",
   };
-  const list = (title, object) => {
+  const list = (title, object, ...before) => {
     if (!object) return;
     const entries = flatten(object).map(([key, value]) =>
       element("div", {}, element("dt", {}, names[key] ?? key.replaceAll("_", " ")), element("dd", {}, value)),
     );
-    addSection(title).append(element("dl", {className: "facts"}, ...entries));
+    addSection(title).append(...before, element("dl", {className: "facts"}, ...entries));
   };
-  list("Checks", kData.checks);
+  list("Checks", kData.checks, ...nonfiniteWarning(kData.checks ?? {}));
   list("Plan of the call", kData.plan);
+}
+
+// What is not finite comes before every other check: those are of the rest.
+function nonfiniteWarning(checks) {
+  const [inHeads, inOut] = [checks.rows_nonfinite ?? 0, checks.out_rows_nonfinite ?? 0];
+  const count = inHeads || inOut;
+  if (count === 0) return [];
+  const rows = inHeads > 0 ? `of ${checks.rows_shown} rows` : count === 1 ? "row of out" : "rows of out";
+  const first = `${count === 1 ? "" : "the first is "}${checks.first_row_nonfinite}`;
+  const text = `${count} ${rows} ${count === 1 ? "is" : "are"} not finite (NaN or ∞): ${first}.`;
+  return [element("p", {className: "warning"}, `${text} The other checks are of what is finite.`)];
 }
 
 // Nested objects as [dotted key, text].
@@ -325,7 +309,7 @@ function flatten(object, prefix = "") {
 
 const kRedraws = [];
 function renderAll() {
-  for (const matrix of kMatrices.values()) {
+  for (const matrix of [...kMatrices.values(), ...kCopies]) {
     matrix.render();
     matrix.afterRender?.();
   }

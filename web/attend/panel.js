@@ -1,9 +1,11 @@
 // The panel: the chosen cell, its arithmetic, and the marks on what it is made from.
 
 const kMatrices = new Map(); // by name
+const kCopies = []; // further drawings of the same tensors, as factors
+const kProducts = new Map(); // by the name of the result: the drawings of its factors, by name
 const $ = (id) => document.getElementById(id);
 
-// The chosen cell: {matrix, row, column}.
+// The chosen cell: {matrix, row, column}, as the tensor counts them.
 let chosen;
 function select(matrix, row, column) {
   chosen = {matrix, row, column};
@@ -13,11 +15,13 @@ function select(matrix, row, column) {
 function showStory() {
   if (!chosen) return;
   const {matrix, row, column} = chosen;
-  const {tensor} = matrix;
+  const tensor = matrix.tensor.source ?? matrix.tensor;
   const story = storyOf(tensor, row, column);
-  for (const [name, other] of kMatrices) {
-    const marks = story.operands.filter((mark) => mark.name === name);
-    if (other === matrix) marks.push({row, column, side: "chosen"});
+  // Operands are marked where the product draws them; where it is none, where their own step does.
+  const drawing = (name) => kProducts.get(tensor.name)?.get(name) ?? kMatrices.get(name);
+  for (const other of [...kMatrices.values(), ...kCopies]) {
+    const marks = story.operands.filter((mark) => drawing(mark.name) === other);
+    if (other === matrix || other === kMatrices.get(tensor.name)) marks.push({row, column, side: "chosen"});
     if (marks.length > 0 || other.marks.length > 0) other.setMarks(marks);
   }
   const value = numberText(cellValue(tensor, row, column), kState.digits);

@@ -6,17 +6,8 @@ const kSizes = kData.sizes ?? {};
 // What the reader has chosen. Heads are query heads.
 const kState = {item: 0, head: 0, digits: 4};
 
-// The axes of parameters: rows are inputs, columns outputs. A bias has columns alone.
-const kParameterDims = {
-  W_Q: ["C", "H·Dk"],
-  W_K: ["C", "Hkv·Dk"],
-  W_V: ["C", "Hkv·Dv"],
-  W_O: ["H·Dv", "C_out"],
-  b_Q: ["H·Dk"],
-  b_K: ["Hkv·Dk"],
-  b_V: ["Hkv·Dv"],
-  b_O: ["C_out"],
-};
+// The table of steps (heed/attention/step_table.h), by name: dims, sources, optional, meaning.
+const kTable = new Map(JSON.parse(document.getElementById("steps").textContent).map((row) => [row.name, row]));
 
 // The inner structure of a step, a gradient or a parameter. Rows and columns are counted in the whole tensor;
 // those from `first` on, `rows` × `columns` of them, are recorded.
@@ -26,7 +17,7 @@ class Tensor {
     this.kind = kind; // "step", "gradient", "parameter", "comparison"
     this.name = entry.name;
     this.shape = entry.shape ?? [];
-    this.dims = entry.dims ?? kParameterDims[entry.name]?.slice(-this.shape.length) ?? this.shape.map(() => "");
+    this.dims = entry.dims ?? this.shape.map(() => "");
     this.of = entry.of ?? this.shape;
     this.first = entry.first ?? this.shape.map(() => 0);
     const axes = this.dims.map((_, axis) => axis);
@@ -36,6 +27,14 @@ class Tensor {
     this.columnAxis = free.at(-1) ?? -1;
     this.rowAxis = free.at(-2) ?? -1;
     this.fixedAxes = free.slice(0, -2);
+  }
+  // The same numbers with rows and columns exchanged, as kᵀ has them; `source` is the tensor that they are of.
+  transposed() {
+    const axes = {rowAxis: this.columnAxis, columnAxis: this.rowAxis};
+    return Object.assign(Object.create(Tensor.prototype), this, axes, {source: this});
+  }
+  get title() {
+    return this.source ? `${this.name}ᵀ` : this.name;
   }
   recorded() {
     return Array.isArray(this.entry.data);
@@ -96,7 +95,19 @@ class Tensor {
 }
 
 const kSteps = new Map((kData.steps ?? []).map((entry) => [entry.name, new Tensor(entry, "step")]));
-const kParameters = new Map((kData.parameters ?? []).map((entry) => [entry.name, new Tensor(entry, "parameter")]));
+// Do keys and values come from a context of their own? Known by its step, or where inputs are not shown, by a formula.
+const kCross =
+  kSteps.has("context") ||
+  (!kSteps.has("x") && [...kSteps.values()].some(({entry}) => /= context /.test(entry.formula)));
+
+// The axes of a parameter: rows are inputs, columns outputs. A bias has columns alone.
+const parameterDims = (name) => kTable.get(name)?.dims.map((dim) => (dim === "C'" && !kCross ? "C" : dim));
+const kParameters = new Map(
+  (kData.parameters ?? []).map((entry) => {
+    const dims = parameterDims(entry.name)?.slice(-entry.shape.length);
+    return [entry.name, new Tensor({dims, ...entry}, "parameter")];
+  }),
+);
 
 // May query `row` see key `column`? Asked of the steps that stand behind the mask.
 function visible(row, column) {
@@ -107,26 +118,29 @@ function visible(row, column) {
   return head[row - step.firstRow][column - step.firstColumn] !== 0;
 }
 
-// Steps between scores and weights, in the order in which they are taken.
-const kScoreSteps = ["scores", "scaled", "capped", "biased", "masked"];
-const kHidingSteps = new Set(["masked", "weights", "dropped", "weights.grad"]);
+// The steps with a number for each query and key, in the order in which they are taken.
+const kPairSteps = [...kTable.values()].filter((row) => row.dims.at(-1) === "Tk").map((row) => row.name);
+const kHidingSteps = new Set([...kPairSteps.slice(kPairSteps.indexOf("masked")), "weights.grad"]);
+// Weights are shares: never negative.
+const kShares = new Set(kPairSteps.slice(kPairSteps.indexOf("weights")));
 
-// The last recorded score step before `name`, or undefined.
-function scoreStepBefore(name) {
-  const end = kScoreSteps.includes(name) ? kScoreSteps.indexOf(name) : kScoreSteps.length;
-  return kScoreSteps
-    .slice(0, end)
-    .reverse()
-    .map((step) => kSteps.get(step))
-    .find((step) => step !== undefined);
+// The name of what stands for the step `name` in this attention: the step itself or, where it is not taken, what it would
+// come from.
+function sourceName(name) {
+  const {optional, sources} = kTable.get(name);
+  const taken = !optional || kSteps.has(name) || (name === "context" && kCross);
+  return taken ? name : sourceName(sources[0]);
 }
+
+// The sources of a step as they are on this page; undefined where one is not.
+const sourcesOf = (name) => kTable.get(name).sources.map((source) => kSteps.get(sourceName(source)));
 
 // What a cell holds: a hidden score is −∞, another number that is not finite is NaN.
 function cellValue(tensor, row, column) {
   const value = tensor.at(row, column);
   if (!Number.isNaN(value) || tensor.kind !== "step" || visible(row, column)) return value;
   if (tensor.name === "masked") return -Infinity;
-  const before = scoreStepBefore("biased");
+  const [before] = sourcesOf("biased");
   const biasHides = tensor.name === "biased" && (!before || !Number.isNaN(before.at(row, column)));
   return biasHides ? -Infinity : value;
 }

@@ -1,15 +1,11 @@
+#include "heed/explain/check_json.h"
+
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <ostream>
 
-#include "cli/check_report.h"
-
-namespace heed::cli {
+namespace heed::explain {
 namespace {
 
-using explain::GradedNumber;
-using explain::GradedStep;
-using explain::Verdict;
 using Json = nlohmann::ordered_json;
 
 // JSON has no infinity: null, counted beside.
@@ -53,7 +49,7 @@ Json step_json(const GradedStep& step, int64_t& nonfinite) {
   return json;
 }
 
-Json first_wrong_json(const explain::Grading& grading) {
+Json first_wrong_json(const Grading& grading) {
   const GradedNumber* first = grading.first_wrong();
   if (first == nullptr) return nullptr;
   Json json{{"step", step_name(grading.first_wrong_step()->step)}};
@@ -64,8 +60,7 @@ Json first_wrong_json(const explain::Grading& grading) {
 
 }  // namespace
 
-void write_check_json(const std::string& file, const explain::WorkedExample& example, const explain::Grading& grading,
-                      std::ostream& out) {
+std::string check_json(const std::string& file, const WorkedExample& example, const Grading& grading) {
   Json json{{"schema", "heed/check@1"}, {"file", file}};
   if (!example.title.empty()) json["title"] = example.title;
   if (!example.source.empty()) json["source"] = example.source;
@@ -78,11 +73,11 @@ void write_check_json(const std::string& file, const explain::WorkedExample& exa
   json["nonfinite"] = nonfinite;
   json["steps"] = std::move(steps);
   json["remarks"] = Json::array();
-  for (const explain::Remark& remark : grading.remarks) {
+  for (const Remark& remark : grading.remarks) {
     json["remarks"].push_back({{"kind", remark.kind}, {"step", step_name(remark.step)}, {"text", remark.text}});
   }
   // Names of files need not be UTF-8; JSON has to be.
-  out << json.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace heed::cli
+}  // namespace heed::explain

@@ -1,0 +1,16 @@
+// A grading as text: what `heed check` prints.
+#pragma once
+
+#include <string>
+
+#include "heed/explain/grade.h"
+#include "heed/explain/text_style.h"
+
+namespace heed::explain {
+
+// A table a step: claimed, exact and verdict, row by row; then remarks, and the summary as the last line. `file` is the
+// check file as the user named it, shown where the example has no title.
+std::string check_text(const std::string& file, const WorkedExample& example, const Grading& grading,
+                       const TextStyle& style);
+
+}  // namespace heed::explain

@@ -1,0 +1,18 @@
+// What activation.cpp and its kernels share. Internal to heed/ops.
+#pragma once
+
+#include "heed/ops/activation.h"
+#include "heed/simd/isa.h"
+
+namespace heed {
+
+// One row of `count` elements: y = act(x) + residual, where that is not null.
+template <Isa>
+void activation_forward_kernel(Activation activation, int64_t count, const float* x, const float* residual, float* y);
+
+// One row: d_x = act'(x) ∘ d_y, or added to d_x.
+template <Isa>
+void activation_backward_kernel(Activation activation, int64_t count, const float* x, const float* d_y, float* d_x,
+                                bool add);
+
+}  // namespace heed

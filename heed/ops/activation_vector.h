@@ -1,0 +1,89 @@
+// Activations and their gradients, vector by vector. Kernel sources only.
+#pragma once
+
+#include "heed/ops/activation.h"
+#include "heed/simd/math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+// x · (1 + t) / 2
+HWY_INLINE Vector half_open(Vector x, Vector t) {
+  const Vector half = hn::Mul(hn::Set(kFloats, 0.5F), x);
+  return hn::MulAdd(half, t, half);
+}
+
+struct Identity {
+  static HWY_INLINE Vector value(Vector x) { return x; }
+  static HWY_INLINE Vector gradient(Vector, Vector d_y) { return d_y; }
+};
+
+struct Relu {
+  // NaN stays NaN: by comparison, not by maximum.
+  static HWY_INLINE Vector value(Vector x) { return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kFloats)), x); }
+  // By selection: what comes back to a unit that is off is 0, whatever it is.
+  static HWY_INLINE Vector gradient(Vector x, Vector d_y) {
+    return hn::IfThenZeroElse(hn::Le(x, hn::Zero(kFloats)), d_y);
+  }
+};
+
+struct Gelu {
+  static HWY_INLINE Vector error_function(Vector x) { return erf(hn::Mul(x, hn::Set(kFloats, 0.707106781F))); }
+  static HWY_INLINE Vector value(Vector x) { return half_open(x, error_function(x)); }
+  // (Φ(x) + x φ(x)) d_y, with φ(x) = e^(-x²/2) / √(2π)
+  static HWY_INLINE Vector gradient(Vector x, Vector d_y) {
+    const Vector density =
+        hn::Mul(exp(hn::Mul(hn::Mul(x, x), hn::Set(kFloats, -0.5F))), hn::Set(kFloats, 0.398942280F));
+    return hn::Mul(d_y, hn::MulAdd(x, density, half_open(hn::Set(kFloats, 1.0F), error_function(x))));
+  }
+};
+
+struct GeluTanh {
+  static constexpr float kRoot = 0.797884561F;  // √(2/π)
+  // tanh(√(2/π) · (x + 0.044715 x³)), given x²
+  static HWY_INLINE Vector inner(Vector x, Vector square) {
+    const Vector factor = hn::MulAdd(square, hn::Set(kFloats, kRoot * 0.044715F), hn::Set(kFloats, kRoot));
+    return tanh(hn::Mul(x, factor));
+  }
+  static HWY_INLINE Vector value(Vector x) { return half_open(x, inner(x, hn::Mul(x, x))); }
+  // ((1 + t) / 2 + x / 2 · (1 - t²) · √(2/π) · (1 + 3 · 0.044715 x²)) d_y
+  static HWY_INLINE Vector gradient(Vector x, Vector d_y) {
+    const Vector one = hn::Set(kFloats, 1.0F);
+    const Vector square = hn::Mul(x, x);
+    const Vector t = inner(x, square);
+    // Where x² is this large, 1 - t² is 0: bounded, so that 0 · ∞ does not come up.
+    const Vector bounded = hn::Min(square, hn::Set(kFloats, 1e12F));
+    const Vector derivative = hn::MulAdd(bounded, hn::Set(kFloats, 3.0F * kRoot * 0.044715F), hn::Set(kFloats, kRoot));
+    const Vector rest = hn::Mul(hn::Mul(hn::Set(kFloats, 0.5F), x), hn::NegMulAdd(t, t, one));
+    return hn::Mul(d_y, hn::MulAdd(rest, derivative, half_open(one, t)));
+  }
+};
+
+struct Silu {
+  static HWY_INLINE Vector value(Vector x) { return hn::Mul(x, sigmoid(x)); }
+  // (s + x s (1 - s)) d_y; 1 - s as sigmoid(-x), which keeps its accuracy where s is near 1
+  static HWY_INLINE Vector gradient(Vector x, Vector d_y) {
+    const Vector s = sigmoid(x);
+    return hn::Mul(d_y, hn::MulAdd(hn::Mul(x, s), sigmoid(hn::Neg(x)), s));
+  }
+};
+
+// Calls f.operator()<A>() with the activation's functions.
+template <class F>
+HWY_INLINE void with_activation(Activation activation, F f) {
+  switch (activation) {
+    case Activation::none:
+      return f.template operator()<Identity>();
+    case Activation::relu:
+      return f.template operator()<Relu>();
+    case Activation::gelu:
+      return f.template operator()<Gelu>();
+    case Activation::gelu_tanh:
+      return f.template operator()<GeluTanh>();
+    case Activation::silu:
+      return f.template operator()<Silu>();
+  }
+}
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

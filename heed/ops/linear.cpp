@@ -1,0 +1,85 @@
+#include "heed/ops/linear.h"
+
+#include "heed/core/error.h"
+#include "heed/core/extent.h"
+#include "heed/core/overlap.h"
+#include "heed/ops/matmul.h"
+
+namespace heed {
+namespace {
+
+void multiply(View<const float, 2> x, const LinearParameters& parameters, View<float, 2> y,
+              const MatmulOptions& options) {
+  if (parameters.packed != nullptr) return matmul(x, *parameters.packed, y, options);
+  matmul(x, parameters.weight.transposed(), y, options);
+}
+
+}  // namespace
+
+void linear_forward(View<const float, 2> x, const LinearParameters& parameters, View<float, 2> y,
+                    const LinearOptions& options) {
+  MatmulOptions product;
+  product.bias = parameters.bias;
+  product.arena = options.arena;
+  const View<float, 2>& z = options.pre_activation;
+  if (z.data() == nullptr) {
+    product.activation = options.activation;
+    product.residual = options.residual;
+    return multiply(x, parameters, y, product);
+  }
+  check(z.shape() == y.shape(), "linear_forward", "pre_activation has shape ", z.shape(), ", but y has ", y.shape());
+  check_apart("linear_forward", "pre_activation", z, "y", View<const float, 2>(y));
+  if (options.residual.data() != nullptr) {
+    check_apart("linear_forward", "pre_activation", z, "residual", options.residual);
+  }
+  multiply(x, parameters, z, product);
+  activation_forward(options.activation, z, options.residual, y);
+}
+
+void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View<const float, 2> d_y,
+                     const LinearGradients& gradients, Arena* arena) {
+  constexpr const char* kName = "linear_backward";
+  check_extent(kName, "x", saved.x);
+  check_extent(kName, "weight", weight);
+  const Shape<2> y_shape{saved.x.size(0), weight.size(0)};
+  check(saved.x.size(1) == weight.size(1), kName, "x has shape ", saved.x.shape(), ", but the weight ", weight.shape(),
+        " takes width ", weight.size(1));
+  check(d_y.shape() == y_shape, kName, "d_y has shape ", d_y.shape(), ", expected ", y_shape);
+  const InputGradient<2>& d_x = gradients.x;
+  check(d_x.view.data() == nullptr || d_x.view.shape() == saved.x.shape(), kName, "the gradient of x has shape ",
+        d_x.view.shape(), ", expected ", saved.x.shape());
+  check(gradients.weight.data() == nullptr || gradients.weight.shape() == weight.shape(), kName,
+        "the gradient of the weight has shape ", gradients.weight.shape(), ", expected ", weight.shape());
+  check(gradients.bias.data() == nullptr || gradients.bias.size(0) == weight.size(0), kName,
+        "the gradient of the bias has ", gradients.bias.size(0), " values, expected ", weight.size(0));
+  if (d_x.view.data() != nullptr) {
+    check_apart(kName, "the gradient of x", d_x.view, "x", saved.x);
+    check_apart(kName, "the gradient of x", d_x.view, "d_y", d_y);
+    check_apart(kName, "the gradient of x", d_x.view, "weight", weight);
+  } else if (gradients.weight.data() == nullptr && gradients.bias.data() == nullptr) {
+    return;
+  }
+  CallArena scratch(arena);
+  View<const float, 2> d_z = d_y;
+  if (saved.activation != Activation::none) {
+    check(saved.pre_activation.shape() == y_shape, kName, "pre_activation has shape ", saved.pre_activation.shape(),
+          ", expected ", y_shape, ": keep it in linear_forward");
+    const View<float, 2> made(scratch->take<float>(element_count(y_shape)), y_shape);
+    activation_backward(saved.activation, saved.pre_activation, d_y, made);
+    d_z = made;
+  }
+  MatmulOptions options;
+  options.arena = &*scratch;
+  options.accumulate = true;
+  if (gradients.weight.data() != nullptr) matmul(d_z.transposed(), saved.x, gradients.weight, options);
+  if (gradients.bias.data() != nullptr) {
+    // A row of ones sums over the rows, in matmul's order.
+    const float one = 1.0F;
+    const View<float, 1>& bias = gradients.bias;
+    matmul({&one, {1, d_z.size(0)}, {0, 0}}, d_z, {bias.data(), {1, bias.size(0)}, {0, bias.stride(0)}}, options);
+  }
+  options.accumulate = d_x.add;
+  if (d_x.view.data() != nullptr) matmul(d_z, weight, d_x.view, options);
+}
+
+}  // namespace heed
