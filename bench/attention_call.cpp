@@ -30,7 +30,7 @@ AttentionCall::AttentionCall(const AttentionSizes& sizes, bool with_backward)
   Rng(3).fill_normal(inputs_.v.values());
   out_ = make_tensor(sizes.layout, sizes.batch, sizes.t_q, sizes.heads, sizes.dim);
   out_view_ = view_of(sizes.layout, out_);
-  reference_ = Tensor({sizes.batch, sizes.heads, sizes.t_q});
+  shift_ = Tensor({sizes.batch, sizes.heads, sizes.t_q});
   sum_ = Tensor({sizes.batch, sizes.heads, sizes.t_q});
   if (!with_backward) return;
   gradients_ = make_projections();
@@ -95,7 +95,7 @@ void AttentionCall::use_option(bool with_backward) {
 
 RowStates<float> AttentionCall::rows() {
   if (sizes_.option == "sigmoid") return {};
-  return {reference_.view<3>(), sum_.view<3>()};
+  return {shift_.view<3>(), sum_.view<3>()};
 }
 
 void AttentionCall::forward() { attention_forward(inputs(), options_, out_view_, rows()); }
@@ -106,7 +106,7 @@ void AttentionCall::backward() {
 }
 
 void AttentionCall::insight() {
-  const RowStates<float> rows{reference_.view<3>(), sum_.view<3>()};
+  const RowStates<float> rows{shift_.view<3>(), sum_.view<3>()};
   if (top_keys_.empty()) {
     entropy_ = largest_ = Tensor(sum_.shape());
     top_weights_ = Tensor({sizes_.batch, sizes_.heads, sizes_.t_q, kTopKeys});

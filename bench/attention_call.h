@@ -40,7 +40,7 @@ class AttentionCall {
   Projections gradients_;
   Tensor out_, d_out_;                    // in the order of the layout
   View<float, 4> out_view_, d_out_view_;  // [B, Tq, H, D]
-  Tensor reference_, sum_;                // [B, H, Tq]
+  Tensor shift_, sum_;                    // [B, H, Tq]
   Tensor option_, d_option_;              // what the score option learns
   ScoreGradients score_gradients_;
 

@@ -50,14 +50,14 @@ struct AttentionOptions {
 
 // What forward keeps of each row's softmax for backward and for looking inside, in base 256 (heed/simd/base256.h says
 // why): with s the score of a key, capped and biased,
-//     weight = 256^(s · log256 e - reference) / sum,      log-sum-exp = (reference + log256 sum) / log256 e.
-// A row with no visible key has reference -∞ and sum 0.
+//     weight = 256^(s · log256 e - shift) / sum,      log-sum-exp = (shift + log256 sum) / log256 e.
+// A row with no visible key has shift -∞ and sum 0.
 template <class T>
 struct RowStates {
-  View<T, 3> reference{};  // [B, H, Tq]
-  View<T, 3> sum{};        // [B, H, Tq]
+  View<T, 3> shift{};  // [B, H, Tq]
+  View<T, 3> sum{};    // [B, H, Tq]
 
-  operator RowStates<const T>() const { return {reference, sum}; }
+  operator RowStates<const T>() const { return {shift, sum}; }
 };
 
 // heads → out [B, Tq, H, Dv]. `rows`, when given (both views), receives what backward needs. `out` must not share

@@ -60,7 +60,7 @@ struct Memory {
         scores(score_job(problem, options, ScoreLanes::keys, arena)),
         scratch(arena, threads(), scratch_of_worker) {
     const Shape<3> rows{problem.sizes.batch, problem.sizes.heads, problem.sizes.t_q};
-    for (View<float, 3>* each : {&reference, &inverse_sum, &delta}) {
+    for (View<float, 3>* each : {&shift, &inverse_sum, &delta}) {
       *each = {arena.take<float>(element_count(rows)), rows};
     }
   }
@@ -72,7 +72,7 @@ struct Memory {
   double* position_sums;       // [blocks][group][1 + buckets]
   ScoreJob scores;
   WorkerArenas scratch;
-  View<float, 3> reference, inverse_sum, delta;  // [B, H, Tq]
+  View<float, 3> shift, inverse_sum, delta;  // [B, H, Tq]
 };
 
 // Writes the list of blocks, each with what it waits for.
@@ -184,11 +184,11 @@ void attention_backward(const AttentionInputs& inputs, const AttentionOptions& o
     CallArena arena(options.arena);
     const Memory memory(*arena, problem, options, problem.group() * job.position_sums,
                         backward_scratch<isa>(problem.d_k, problem.d_v));
-    job.reference = memory.reference;
+    job.shift = memory.shift;
     job.inverse_sum = memory.inverse_sum;
     job.delta = memory.delta;
     job.scores = memory.scores;
-    if (job.scores.on_tiles) job.value_scale = 1.0F;
+    if (job.scores.has_options) job.value_scale = 1.0F;
 
     list_blocks(problem, options, job, memory);
     prepare<isa>(problem, job, memory);

@@ -137,7 +137,7 @@ class BackwardBlock {
   const float* bias_rows_ = nullptr;  // of the tile: the dense bias itself, or bias_copy_
   int64_t bias_step_ = 0;
   DropoutRow dropout_[kTileQueries];
-  const float* reference_ = nullptr;  // of the tile's rows
+  const float* shift_ = nullptr;  // of the tile's rows
   const float* delta_ = nullptr;
 };
 

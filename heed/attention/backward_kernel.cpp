@@ -1,9 +1,9 @@
 // Fused attention, backward, for one block of keys of one key/value head. Keys are in lanes for the scores, widths are
-// in lanes for the products. It mirrors forward_kernel.cpp, with p = 256^(score - reference) not yet divided by the sum
+// in lanes for the products. It mirrors forward_kernel.cpp, with p = 256^(score - shift) not yet divided by the sum
 // and d_o = d_out / sum instead, so that p · d_o are the forward's own weights:
 //
 //   for each query head of the group, for each tile of queries:
-//     1. p  = 256^(q kᵀ - reference)               forward 1, 2
+//     1. p  = 256^(q kᵀ - shift)               forward 1, 2
 //     2. ds = p ∘ scale · (d_o vᵀ - rowsum(d_o ∘ out))
 //     3. d_q += ds · k,   d_v += pᵀ · d_o,   d_k += dsᵀ · q         forward 3
 //   after each group of tiles: d_k and d_v into their totals         backward_groups.h
@@ -73,7 +73,7 @@ void BackwardBlock::run() {
         tile.careful = tile.masked && !(rows_finite && keys_finite_);
         fill_scores(tile);
         wait_for_bias_turn(step);
-        if (job_.scores.on_tiles) add_option_gradients(tile, g, true);
+        if (job_.scores.has_options) add_option_gradients(tile, g, true);
         if (tile.careful) {
           multiply_queries_careful(tile);
           multiply_keys_careful(tile, p_, d_o_rows_, d_v_sums_);
@@ -88,7 +88,7 @@ void BackwardBlock::run() {
         add_query_gradient(tile);
       } else {
         wait_for_bias_turn(step);
-        if (job_.scores.on_tiles) add_option_gradients(tile, g, false);
+        if (job_.scores.has_options) add_option_gradients(tile, g, false);
         wait_for_turn(step);
         if (writes_d_q()) write_no_query_gradient(tile);
       }
@@ -102,11 +102,11 @@ void BackwardBlock::run() {
   write_key_gradients();
 }
 
-// Copies rows of d floats into rows of `width`, times factor(row), the rest 0; and, where `plain` is not null, without
+// Copies rows of d floats into rows of `width`, times factor(row), the rest 0; and, where `unscaled` is not null, without
 // the factor too. False when a value was not finite.
 template <class Factor>
 HWY_INLINE bool copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t d, Factor factor, float* to,
-                          int64_t width, float* plain = nullptr) {
+                          int64_t width, float* unscaled = nullptr) {
   const Vector zero = hn::Zero(kFloats);
   const int64_t whole = d / kLanes * kLanes;
   Vector probe = zero;
@@ -118,7 +118,7 @@ HWY_INLINE bool copy_rows(const float* from, int64_t from_step, int64_t rows, in
       const Vector scaled = hn::Mul(value, hn::Set(kFloats, scale));
       probe = hn::MulAdd(scaled, zero, probe);
       hn::StoreU(scaled, kFloats, out + i);
-      if (plain != nullptr) hn::StoreU(value, kFloats, plain + row * width + i);
+      if (unscaled != nullptr) hn::StoreU(value, kFloats, unscaled + row * width + i);
     };
     for (int64_t i = 0; i < whole; i += kLanes) copy(hn::LoadU(kFloats, in + i), i);
     if (whole == d) continue;
@@ -182,8 +182,8 @@ bool BackwardBlock::load_rows(QueryTile& tile) {
       &d_out(b, tile.q_begin, tile.head, 0), d_out.stride(1), tile.rows, d_v_,
       [=](int64_t row) { return inverse[row]; }, d_o_rows_, width_v_);
   delta_ = &job_.delta(b, tile.head, tile.q_begin);
-  reference_ = &job_.reference(b, tile.head, tile.q_begin);
-  if (job_.scores.on_tiles) load_options(tile);
+  shift_ = &job_.shift(b, tile.head, tile.q_begin);
+  if (job_.scores.has_options) load_options(tile);
   if (has_dense(tile)) expand_dense(tile);
   find_single_keys(tile);
   return q_finite && d_o_finite;
@@ -237,7 +237,7 @@ void BackwardBlock::fill_scores(const QueryTile& tile) {
         const bool masked =
             has_dense(tile) || tile.end[row] < seen_by_all || tile.begin[row + R - 1] > panel.first + first * kLanes;
         with_count<V>(last - first, [&]<int C>() HWY_ATTR {
-          if (job_.scores.on_tiles) return option_tile<R, C>(tile, row, i, first, masked);
+          if (job_.scores.has_options) return option_tile<R, C>(tile, row, i, first, masked);
           masked ? score_tile<R, C, true>(tile, row, i, first) : score_tile<R, C, false>(tile, row, i, first);
         });
       });
@@ -262,7 +262,7 @@ void BackwardBlock::score_tile(const QueryTile& tile, int64_t row, int panel, in
   const int64_t key = panel_[panel].first + first_vector * kLanes;
   const float* const k = k_lanes_ + panel * kKeyPanelWidth * d_k_ + first_vector * kLanes;
   const float* const v = v_lanes_ + panel * kKeyPanelWidth * d_v_ + first_vector * kLanes;
-  const float* const reference = reference_ + row;
+  const float* const shift = shift_ + row;
   const float* const delta = delta_ + row;
   float* const p_at = p_ + row * kBlockKeys + key;
   float* const ds_at = ds_ + row * kBlockKeys + key;
@@ -272,7 +272,7 @@ void BackwardBlock::score_tile(const QueryTile& tile, int64_t row, int panel, in
     RegisterTile<R, C> scores;
     score_chains(scores, q_scaled_ + row * width_k_, width_k_, k, kKeyPanelWidth, d_k_);
     scores.for_each([=](int r, int c, Vector score) HWY_ATTR {
-      const Vector p = exp256(hn::Sub(score, hn::Set(kFloats, reference[r])));
+      const Vector p = exp256(hn::Sub(score, hn::Set(kFloats, shift[r])));
       hn::StoreU(shown(r, c, p), kFloats, p_at + r * kBlockKeys + c * kLanes);
     });
   }

@@ -52,12 +52,12 @@ struct BackwardJob {
       false;  // d_bias was set to 0 before, or is added to; else the first block to reach a part of it writes it
   bool zeroes_d_q = false;  // no keys, no blocks, so backward_prepare sets d_q to 0; else the first block writes it
   // Of each query, [B, H, Tq], by backward_prepare:
-  View<float, 3> reference{};
+  View<float, 3> shift{};
   View<float, 3> inverse_sum{};  // 1 / sum, 0 for a query that sees nothing; times 1 / (1 - p) with dropout
   View<float, 3> delta{};        // value_scale · Σ_d d_out · out / sum
 };
 
-// Fills reference, inverse_sum and delta of queries [q_begin, q_end) of one item and head. Returns their part of the
+// Fills shift, inverse_sum and delta of queries [q_begin, q_end) of one item and head. Returns their part of the
 // gradient of the head's sink.
 template <Isa isa>
 double backward_prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end);

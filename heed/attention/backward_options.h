@@ -77,9 +77,9 @@ void BackwardBlock::option_tile(const QueryTile& tile, int64_t row, int panel, i
       return hn::Add(score, scaled_bias(hn::LoadU(kFloats, from + r * step + c * kLanes)));
     });
   }
-  const float* const reference = reference_ + row;
+  const float* const shift = shift_ + row;
   transform(score_tile, [&](int64_t r, int c, Vector score) HWY_ATTR {
-    return shown(static_cast<int>(r), c, weight_of(job, hn::Sub(score, hn::Set(kFloats, reference[r]))));
+    return shown(static_cast<int>(r), c, weight_of(job, hn::Sub(score, hn::Set(kFloats, shift[r]))));
   });
 
   sums.set_zero();

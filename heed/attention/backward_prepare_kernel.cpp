@@ -11,9 +11,9 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-// The power of two by which a row's reference is raised and its sum divided. Sums between 1 and 2^24 stay as forward
+// The exponent of the power of two that moves from a row's sum to its shift. Sums between 1 and 2^24 stay as forward
 // left them; one of 2^±60 would let d_out / sum overflow or vanish before p makes up for it.
-float reference_shift(float sum) {
+float sum_exponent(float sum) {
   if (!(sum > 0.0F && sum < 1.0F) && !(sum > 0x1p24F)) return 0.0F;
   return static_cast<float>(std::ilogb(sum));
 }
@@ -46,26 +46,26 @@ HWY_INLINE void dot_rows(const float* const (&a)[4], const float* const (&b)[4],
 
 // The weight of the head's sink in a row.
 double sink_weight(const BackwardJob& job, int64_t b, int64_t head, int64_t q) {
-  const auto& [reference, sum] = job.outputs.rows;
+  const auto& [shift, sum] = job.outputs.rows;
   if (sum(b, head, q) == 0.0F) return 0.0;
   const float sink = job.scores.sinks(head) * static_cast<float>(kLog256E);  // as forward rounds it
   const double power =
-      static_cast<double>(kScoreBits) * (static_cast<double>(sink) - static_cast<double>(reference(b, head, q)));
+      static_cast<double>(kScoreBits) * (static_cast<double>(sink) - static_cast<double>(shift(b, head, q)));
   return std::exp2(power) / static_cast<double>(sum(b, head, q));
 }
 
 // What is kept of query q, given Σ_d d_out · out.
 void prepare_row(const BackwardJob& job, int64_t b, int64_t head, int64_t q, float dot) {
   if (job.scores.sigmoid) {
-    job.reference(b, head, q) = 0.0F;
+    job.shift(b, head, q) = 0.0F;
     job.inverse_sum(b, head, q) = job.scores.kept_scale;
     job.delta(b, head, q) = 0.0F;
     return;
   }
   const float sum = job.outputs.rows.sum(b, head, q);
-  const float shift = reference_shift(sum);
-  const float inverse = sum == 0.0F ? 0.0F : (shift == 0.0F ? 1.0F : std::exp2(shift)) / sum;
-  job.reference(b, head, q) = job.outputs.rows.reference(b, head, q) + shift / kScoreBits;
+  const float exponent = sum_exponent(sum);
+  const float inverse = sum == 0.0F ? 0.0F : (exponent == 0.0F ? 1.0F : std::exp2(exponent)) / sum;
+  job.shift(b, head, q) = job.outputs.rows.shift(b, head, q) + exponent / kScoreBits;
   job.inverse_sum(b, head, q) = job.scores.kept_scale * inverse;
   job.delta(b, head, q) = job.value_scale * inverse * dot;
 }

@@ -47,7 +47,7 @@ inline void BackwardBlock::zero_single_keys(const QueryTile& tile) {
     if (!tile.single[row]) continue;
     for (int64_t key = tile.begin[row]; key < tile.end[row]; ++key) {
       ds_[row * kBlockKeys + key] *= 0.0F;
-      if (job_.scores.on_tiles) d_masked_[row * kBlockKeys + key] *= 0.0F;
+      if (job_.scores.has_options) d_masked_[row * kBlockKeys + key] *= 0.0F;
     }
   }
 }

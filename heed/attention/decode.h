@@ -30,7 +30,7 @@ struct DecodeOptions {
 };
 
 // q [N, Tq, H, Dk] → out [N, Tq, H, Dv]: item n holds the last Tq queries of sequences[n], at positions length - Tq …
-// length - 1, whose keys and values were appended before. `rows`, when given, receives reference and sum of each row,
+// length - 1, whose keys and values were appended before. `rows`, when given, receives shift and sum of each row,
 // [N, H, Tq]; the sigmoid normaliser has none. A sequence may be given more than once. `out` must not share memory with
 // the cache; it may be q itself, the very same view.
 //

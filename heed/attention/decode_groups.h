@@ -14,7 +14,7 @@ namespace heed::HWY_NAMESPACE {
 inline void DecodeRows::close_group(int64_t piece, int64_t first, int64_t count) {
   if ((piece + 1) % kGroupPieces != 0 || piece + 1 == item_.end_piece) return;
   if (!has_total_) {
-    std::fill_n(total_reference_ + first, count, -std::numeric_limits<float>::infinity());
+    std::fill_n(total_shift_ + first, count, -std::numeric_limits<float>::infinity());
     std::fill_n(total_sum_ + first, count, 0.0F);
     std::fill_n(rest_sum_ + first, count, 0.0F);
     std::fill_n(total_o_ + first * layout_.v_step, count * layout_.v_step, 0.0F);
@@ -26,8 +26,8 @@ inline void DecodeRows::close_group(int64_t piece, int64_t first, int64_t count)
 }
 
 inline void DecodeRows::add_group_to_total(int64_t row) {
-  const Rescale scale = rescale(hn::Set(kFloats, total_reference_[row]), hn::Set(kFloats, reference_[row]));
-  total_reference_[row] = hn::GetLane(scale.reference);
+  const Rescale scale = rescale(hn::Set(kFloats, total_shift_[row]), hn::Set(kFloats, shift_[row]));
+  total_shift_[row] = hn::GetLane(scale.shift);
   Vector sum = hn::Mul(hn::Set(kFloats, total_sum_[row]), scale.old);
   Vector rest = hn::Mul(hn::Set(kFloats, rest_sum_[row]), scale.old);
   add_with_rest(hn::Mul(hn::Set(kFloats, sum_[row]), scale.added), sum, rest);
@@ -43,7 +43,7 @@ inline void DecodeRows::finish_groups(int64_t first, int64_t count) {
   if (!has_total_) return;
   for (int64_t row = first; row < first + count; ++row) {
     add_group_to_total(row);
-    reference_[row] = total_reference_[row];
+    shift_[row] = total_shift_[row];
     const float rest = rest_sum_[row];
     sum_[row] = rest == rest ? total_sum_[row] + rest : total_sum_[row];
     for (int64_t d = row * layout_.v_step; d < row * layout_.v_step + layout_.d_v; d += kLanes) {

@@ -4,7 +4,7 @@
 //   for each piece (one page) and up to 4 rows:
 //     1. scores:   scores[row][key] = k · q, weights = 256^scores, 0 where hidden
 //     2. products: o[row][d] += weights · v, and the sum of the weights, key by key
-//     3. reference: 0 when that sum is in range, else 1 and 2 again with the piece's true maximum
+//     3. shift: 0 when that sum is in range, else 1 and 2 again with the piece's true maximum
 //     4. merge into the states of the rows' groups, and these into their totals (decode_groups.h)
 //   at the end out = o / sum.
 #include "heed/simd/target.h"
@@ -27,13 +27,13 @@ DecodeRows::DecodeRows(const DecodeJob& job, const DecodeItem& item, Arena& scra
   const auto take = [&scratch](int64_t floats) { return scratch.take<float>(floats); };
   q_ = take(rows_ * round_up<int64_t>(layout_.d_k, kUnit));
   o_ = take(rows_ * layout_.v_step);
-  reference_ = take(rows_);
+  shift_ = take(rows_);
   sum_ = take(rows_);
   scores_ = take(kStreamRows * kPageKeys);
   weights_ = take(kStreamRows * kPageKeys);
   piece_ = take(kStreamRows * piece_result_floats(layout_));
   total_o_ = take(rows_ * layout_.v_step);
-  total_reference_ = take(rows_);
+  total_shift_ = take(rows_);
   total_sum_ = take(rows_);
   rest_o_ = take(rows_ * layout_.v_step);
   rest_sum_ = take(rows_);
@@ -55,7 +55,7 @@ void DecodeRows::pack_queries() {
 }
 
 void DecodeRows::clear_states(int64_t first, int64_t count) {
-  std::fill_n(reference_ + first, count, -std::numeric_limits<float>::infinity());
+  std::fill_n(shift_ + first, count, -std::numeric_limits<float>::infinity());
   std::fill_n(sum_ + first, count, 0.0F);
   std::fill_n(o_ + first * layout_.v_step, count * layout_.v_step, 0.0F);
 }
@@ -135,7 +135,7 @@ void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const st
   compute_stored<uint16_t>(group, first_group, next, mode);
 }
 
-// Passes 1 to 3 (decode_piece.h). Where tiles ask for blocks (stream_tile.h), that is v while k is read, and the next k
+// Passes 1 to 3 (decode_piece.h). Where tiles prefetch blocks (stream_tile.h), that is v while k is read, and the next k
 // while v is read.
 template <class Element>
 void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const std::byte* next, RowMode mode) {
@@ -146,7 +146,7 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
                      layout_.page_bytes() - layout_.k_bytes());
   LinesAhead next_lines(next, layout_.k_bytes());
   const int64_t first = group.begin / kLanes * kLanes;
-  const bool weighs = !job_.scores.on_tiles && mode == RowMode::fast;
+  const bool weighs = !job_.scores.has_options && mode == RowMode::fast;
   with_count<kStreamRows>(group.count, [&]<int R>() HWY_ATTR {
     for (int r = 0; r < R; ++r) {
       piece_result(r)[0] = group.from[r] < group.to[r] ? 0.0F : -std::numeric_limits<float>::infinity();
@@ -162,9 +162,9 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
   });
 }
 
-// 4. The piece into its group. Equal references, as mostly, leave a sum.
+// 4. The piece into its group. Equal shifts, as mostly, leave a sum.
 void DecodeRows::merge(int64_t row, const float* piece) {
-  const float m = reference_[row];
+  const float m = shift_[row];
   const float m_piece = piece[0];
   if (m_piece == -std::numeric_limits<float>::infinity() && piece[1] == 0.0F) return;  // sees no key of the piece
   const auto merge_all = [&](auto merged) HWY_ATTR {
@@ -177,7 +177,7 @@ void DecodeRows::merge(int64_t row, const float* piece) {
   };
   if (m == m_piece) return merge_all([](Vector old, Vector added) HWY_ATTR { return hn::Add(old, added); });
   const Rescale scale = rescale(hn::Set(kFloats, m), hn::Set(kFloats, m_piece));
-  reference_[row] = hn::GetLane(scale.reference);
+  shift_[row] = hn::GetLane(scale.shift);
   merge_all([&](Vector old, Vector added) HWY_ATTR { return hn::MulAdd(added, scale.added, hn::Mul(old, scale.old)); });
 }
 
@@ -237,7 +237,7 @@ void DecodeRows::write(int64_t row, RowMode mode) const {
     out[d] = (headroom ? mean_with_headroom(o[d], sum, scores.kept_scale) : factor * o[d]) + 0.0F;
   }
   if (job_.rows.sum.data() == nullptr) return;
-  job_.rows.reference(item_.n, head, t) = reference_[row];
+  job_.rows.shift(item_.n, head, t) = shift_[row];
   job_.rows.sum(item_.n, head, t) = headroom ? sum / kHeadroom : sum;
 }
 

@@ -36,7 +36,7 @@ struct DecodeItem {
   int64_t end_piece = 0;
 };
 
-// What a piece gives a row: reference, sum, and o after them, padded to the cache's v_step.
+// What a piece gives a row: shift, sum, and o after them, padded to the cache's v_step.
 inline constexpr int64_t kPieceResultHead = 16;
 inline int64_t piece_result_floats(const KvLayout& layout) { return kPieceResultHead + layout.v_step; }
 

@@ -1,4 +1,4 @@
-// What the decode kernel does for score options: passes over the stored scores of a piece, the row's reference found
+// What the decode kernel does for score options: passes over the stored scores of a piece, the row's shift found
 // before its weights, and the sink at the end. The arithmetic of an element is that of the forward kernel. For
 // decode_kernel.cpp only.
 #pragma once
@@ -17,11 +17,11 @@ template <int R, class Element>
 void DecodeRows::compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, RowMode mode) {
   change_scores(group);
   const bool drops = job_.scores.dropout != nullptr;
-  float reference[R];
+  float shift[R];
   float sum[R] = {};
   for (int r = 0; r < R; ++r) {
-    reference[r] = find_reference(group, r, mode);
-    weigh_row(group, r, reference[r], mode);
+    shift[r] = find_shift(group, r, mode);
+    weigh_row(group, r, shift[r], mode);
   }
   if (drops) {
     sum_weights<R>(group, 0, sum);
@@ -29,7 +29,7 @@ void DecodeRows::compute_with_options(const RowGroup& group, const Element* v, L
   }
   mode == RowMode::fast ? multiply<R>(group, v, ahead) : multiply_visible(group, v);
   for (int r = 0; r < R; ++r) {
-    piece_result(r)[0] = reference[r];
+    piece_result(r)[0] = shift[r];
     if (drops) piece_result(r)[1] = sum[r];  // of the weights as they were before
   }
 }
@@ -76,8 +76,8 @@ HWY_INLINE hn::Mask<FloatTag> DecodeRows::visible(const RowGroup& group, int r, 
   return hn::And(in_piece, hn::Ne(hn::LoadU(kFloats, shown_ + r * kPageKeys + key), hn::Zero(kFloats)));
 }
 
-// 3. The reference by the rule, -∞ for a row that sees no key: mostly told by the largest score, else by the sum.
-inline float DecodeRows::find_reference(const RowGroup& group, int r, RowMode mode) {
+// 3. The shift by the rule, -∞ for a row that sees no key: mostly told by the largest score, else by the sum.
+inline float DecodeRows::find_shift(const RowGroup& group, int r, RowMode mode) {
   if (job_.scores.sigmoid) return 0.0F;
   const float* const scores = scores_ + r * kPageKeys;
   if (mode == RowMode::true_maximum) {
@@ -104,13 +104,13 @@ inline float DecodeRows::find_reference(const RowGroup& group, int r, RowMode mo
 }
 
 // 1. Weights of a row, 0 where hidden.
-inline void DecodeRows::weigh_row(const RowGroup& group, int r, float reference, RowMode mode) {
+inline void DecodeRows::weigh_row(const RowGroup& group, int r, float shift, RowMode mode) {
   const ScoreJob& job = job_.scores;
   const bool headroom = mode == RowMode::true_maximum && !job.sigmoid;
   for (int64_t key = group.begin / kLanes * kLanes; key < group.end; key += kLanes) {
     const Vector score = hn::LoadU(kFloats, scores_ + r * kPageKeys + key);
-    const Vector difference = hn::Sub(score, hn::Set(kFloats, reference));
-    Vector weight = job.on_tiles ? weight_of(job, difference) : exp256(difference);
+    const Vector difference = hn::Sub(score, hn::Set(kFloats, shift));
+    Vector weight = job.has_options ? weight_of(job, difference) : exp256(difference);
     if (HWY_UNLIKELY(headroom)) weight = hn::Mul(weight, hn::Set(kFloats, kHeadroom));
     hn::StoreU(hn::IfThenElseZero(visible(group, r, key), weight), kFloats, weights_ + r * kPageKeys + key);
   }
@@ -162,10 +162,10 @@ void DecodeRows::multiply_visible(const RowGroup& group, const Element* v) {
 inline void DecodeRows::merge_sink(int64_t row, RowMode mode) {
   const Sink sink = sink_of(job_.scores, head_of(row), mode);
   if (sink.is_none) return;
-  Vector reference = hn::Set(kFloats, reference_[row]);
+  Vector shift = hn::Set(kFloats, shift_[row]);
   Vector sum = hn::Set(kFloats, sum_[row]);
-  const Vector scale = add_sink(sink, reference, sum);
-  reference_[row] = hn::GetLane(reference);
+  const Vector scale = add_sink(sink, shift, sum);
+  shift_[row] = hn::GetLane(shift);
   sum_[row] = hn::GetLane(sum);
   float* const o = o_ + row * layout_.v_step;
   for (int64_t d = 0; d < layout_.d_v; d += kLanes) {

@@ -1,4 +1,4 @@
-// The rows of a piece in the decode kernel, without score options: scores, weights, products, and whether the reference
+// The rows of a piece in the decode kernel, without score options: scores, weights, products, and whether the shift
 // was right. For decode_kernel.cpp only.
 #pragma once
 
@@ -70,7 +70,7 @@ HWY_INLINE void DecodeRows::score_tile(const RowGroup& group, int64_t key, const
   }
 }
 
-// 1. The next vector of keys: weights = 256^(score - reference of the row), 0 where hidden.
+// 1. The next vector of keys: weights = 256^(score - shift of the row), 0 where hidden.
 template <int R>
 HWY_INLINE void DecodeRows::weigh_keys(const RowGroup& group) {
   const int64_t key = weighed_;
@@ -136,7 +136,7 @@ HWY_INLINE void DecodeRows::multiply_and_sum(const RowGroup& group, RegisterTile
   for (int r = 0; r < R; ++r) piece_result(r)[1] = hn::GetLane(sum[r]);
 }
 
-// 3. Is the reference 0 right for every row that sees a key of this piece?
+// 3. Is the shift 0 right for every row that sees a key of this piece?
 template <int R>
 bool DecodeRows::sums_in_range(const RowGroup& group) const {
   bool all = true;
@@ -147,7 +147,7 @@ bool DecodeRows::sums_in_range(const RowGroup& group) const {
   return all;
 }
 
-// 3, rarely: the true maximum as the reference of the rows whose sum was out of range. The others get the same bits as
+// 3, rarely: the true maximum as the shift of the rows whose sum was out of range. The others get the same bits as
 // before.
 template <int R>
 void DecodeRows::use_true_maximum(const RowGroup& group) {

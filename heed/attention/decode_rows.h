@@ -63,8 +63,8 @@ class DecodeRows {
   void change_scores(const RowGroup& group);
   void add_bias(const RowGroup& group, int r);
   hn::Mask<FloatTag> visible(const RowGroup& group, int r, int64_t key) const;
-  float find_reference(const RowGroup& group, int r, RowMode mode);
-  void weigh_row(const RowGroup& group, int r, float reference, RowMode mode);
+  float find_shift(const RowGroup& group, int r, RowMode mode);
+  void weigh_row(const RowGroup& group, int r, float shift, RowMode mode);
   template <int R>
   void sum_weights(const RowGroup& group, int first, float* sum) const;
   void drop_weights(const RowGroup& group, int r);
@@ -97,11 +97,11 @@ class DecodeRows {
 
   float* q_;                // [rows][Dk, padded], scaled
   float* o_;                // [rows][v_step], of the group of pieces at hand; of all keys when they are finished
-  float* reference_;        // [rows]
+  float* shift_;            // [rows]
   float* sum_;              // [rows]
   bool has_total_ = false;  // the totals hold the groups before it
   float* total_o_;          // [rows][v_step]
-  float* total_reference_;  // [rows]
+  float* total_shift_;      // [rows]
   float* total_sum_;        // [rows]
   float* rest_o_;           // [rows][v_step]: what the sums of the totals have lost
   float* rest_sum_;         // [rows]

@@ -26,19 +26,19 @@ using PanelMask = TileMask<kPanelVectors>;
 
 // The state of a panel's softmax, not normalised.
 struct SoftmaxState {
-  float* o = nullptr;          // [Dv][kWidth]
-  float* reference = nullptr;  // [kWidth]
-  float* sum = nullptr;        // [kWidth]
+  float* o = nullptr;      // [Dv][kWidth]
+  float* shift = nullptr;  // [kWidth]
+  float* sum = nullptr;    // [kWidth]
 };
 
 // Up to kWidth queries of the block, in lanes.
 struct QueryPanel {
   int64_t q_begin = 0;
-  int64_t rows = 0;        // queries; lanes past them are padding
-  int vectors = 0;         // lanes in use, in vectors
-  bool started = false;    // o holds at least one piece of the group at hand
-  bool plain = true;       // every reference of the group is 0, or -∞ for a query that has seen no key
-  bool has_total = false;  // `total` holds the groups before it
+  int64_t rows = 0;         // queries; lanes past them are padding
+  int vectors = 0;          // lanes in use, in vectors
+  bool started = false;     // o holds at least one piece of the group at hand
+  bool zero_shifts = true;  // every shift of the group is 0, or -∞ for a query that has seen no key
+  bool has_total = false;   // `total` holds the groups before it
   PanelRanges<kPanelVectors> keys;
   float* q = nullptr;           // [Dk][kWidth], scaled
   SoftmaxState group;           // of the group of pieces at hand; of all keys when they are finished
@@ -66,8 +66,8 @@ class ForwardBlock {
  private:
   void prefetch_piece(int64_t begin, int64_t keys);
   void prefetch_block(const QueryBlock& next);
-  // Are pieces asked for as fast as they are read?
-  bool hurries() const { return panels_ == 1 && job_.paged == nullptr; }
+  // Is the next piece prefetched as fast as this one is read?
+  bool prefetches_next_piece() const { return panels_ == 1 && job_.paged == nullptr; }
   // May there be more than one group of pieces?
   bool has_groups() const { return block_.segment.k_end - block_.segment.k_begin > kGroupPieces * kPieceKeys; }
   void pack_queries();
@@ -85,10 +85,10 @@ class ForwardBlock {
   void store_scores(const QueryPanel& panel, const KeyPiece& piece);
   void prefetch_bias(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run, int64_t first,
                      int64_t keys) const;
-  bool find_references(QueryPanel& panel);
+  bool find_shifts(QueryPanel& panel);
   template <int C>
   void find_largest(const KeyRun& run);
-  void weigh_stored(bool with_references);
+  void weigh_stored(bool with_shifts);
   void drop_weights(const QueryPanel& panel, const KeyPiece& piece);
   void merge_sink(QueryPanel& panel, RowMode mode);
   bool sums_in_range(const QueryPanel& panel) const;
@@ -100,7 +100,7 @@ class ForwardBlock {
   template <int C>
   void multiply_run(const KeyPiece& piece, const KeyRun& run, float* o);
   void multiply_run_careful(const KeyPiece& piece, const KeyRun& run, float* o);
-  void merge_plain(QueryPanel& panel, bool with_o);
+  void merge_zero_shifts(QueryPanel& panel, bool with_o);
   void merge_scaled(QueryPanel& panel);
   void start_group(QueryPanel& panel, RowMode mode);
   void close_group(QueryPanel& panel, RowMode mode);
@@ -124,12 +124,12 @@ class ForwardBlock {
   PanelMask mask_;
   Prefetcher prefetcher_;
 
-  float* weights_;          // [kPieceKeys][kWidth] of the panel and piece at hand, not normalised
-  float* piece_sum_;        // [kWidth]
-  float* piece_reference_;  // [kWidth]
-  float* piece_o_;          // [Dv][kWidth]
-  float* k_copy_;           // [kPieceKeys][Dk, or up to whole vectors]
-  float* v_copy_;           // [kPieceKeys][Dv, likewise]
+  float* weights_;      // [kPieceKeys][kWidth] of the panel and piece at hand, not normalised
+  float* piece_sum_;    // [kWidth]
+  float* piece_shift_;  // [kWidth]
+  float* piece_o_;      // [Dv][kWidth]
+  float* k_copy_;       // [kPieceKeys][Dk, or up to whole vectors]
+  float* v_copy_;       // [kPieceKeys][Dv, likewise]
 };
 
 // Inlined, a tile shares its 16 registers with the constants of exp256, which the compiler keeps from tile to tile, and
@@ -146,7 +146,7 @@ HWY_INLINE void ForwardBlock::score_tiles(const QueryPanel& panel, const KeyPiec
                                           Epilogue epilogue) {
   const float* q = panel.q + run.first * kLanes;
   for_each_row_tile<C>(run.end - run.begin, [&]<int R>(int64_t row) HWY_ATTR HEED_TILE_FUNCTION {
-    prefetcher_.step(hurries() ? R * divide_up<int64_t>(d_k_, 16) : 8);
+    prefetcher_.step(prefetches_next_piece() ? R * divide_up<int64_t>(d_k_, 16) : 8);
     RegisterTile<R, C> tile;
     score_chains(tile, piece.k + (run.begin + row) * piece.k_step, piece.k_step, q, kWidth, d_k_);
     epilogue(tile, run.begin + row);

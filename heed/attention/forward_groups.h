@@ -13,8 +13,8 @@ namespace heed::HWY_NAMESPACE {
 
 inline void ForwardBlock::start_group(QueryPanel& panel, RowMode mode) {
   panel.started = false;
-  panel.plain = mode != RowMode::true_maximum || job_.scores.sigmoid;
-  std::fill_n(panel.group.reference, kWidth, -kInfinity);
+  panel.zero_shifts = mode != RowMode::true_maximum || job_.scores.sigmoid;
+  std::fill_n(panel.group.shift, kWidth, -kInfinity);
   std::fill_n(panel.group.sum, kWidth, 0.0F);
 }
 
@@ -36,8 +36,8 @@ inline void ForwardBlock::add_group_to_total(QueryPanel& panel) {
   for (int c = 0; c < panel.vectors; ++c) {
     const int64_t at = int64_t{c} * kLanes;
     const Rescale scale =
-        rescale(hn::LoadU(kFloats, panel.total.reference + at), hn::LoadU(kFloats, panel.group.reference + at));
-    hn::StoreU(scale.reference, kFloats, panel.total.reference + at);
+        rescale(hn::LoadU(kFloats, panel.total.shift + at), hn::LoadU(kFloats, panel.group.shift + at));
+    hn::StoreU(scale.shift, kFloats, panel.total.shift + at);
     add_to_total(scale, panel.group.sum + at, panel.total.sum + at, panel.rest.sum + at);
     for (int64_t d = at; d < at + d_v_ * kWidth; d += kWidth) {
       add_to_total(scale, panel.group.o + d, panel.total.o + d, panel.rest.o + d);

@@ -3,7 +3,7 @@
 //
 //   for each piece of 128 keys, for each panel of queries:
 //     1. scores:   weights[key][query] = 256^(k · q), with q scaled by scale · log256 e when it was packed; their sum
-//     2. reference: 0 when that sum is in range, else the piece again with its true maximum
+//     2. shift: 0 when that sum is in range, else the piece again with its true maximum
 //     3. products: o[d][query] += weights · v
 //   after each group of pieces (forward_groups.h): o and sum into the total
 //   at the end out = o / sum, transposed back to rows.
@@ -32,7 +32,7 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
   const auto take = [&scratch](int64_t floats) { return scratch.take<float>(floats); };
   weights_ = take(kPieceKeys * kWidth);
   piece_sum_ = take(kWidth);
-  piece_reference_ = take(kWidth);
+  piece_shift_ = take(kWidth);
   piece_o_ = take(d_v_ * kWidth);
   k_copy_ = take(kPieceKeys * round_up<int64_t>(d_k_, kLanes));
   v_copy_ = take(kPieceKeys * round_up<int64_t>(d_v_, kLanes));
@@ -60,7 +60,7 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
   copy_rows_ = panels_ > 1;
 }
 
-// A single panel reads k and v only once, from wherever they lie, and has little to do meanwhile: it asks for the next
+// A single panel reads k and v only once, from wherever they lie, and has little to do meanwhile: it prefetches the next
 // piece as fast as it reads this one (4 queries on 32768 keys: 1.5 times as fast as without).
 void ForwardBlock::prefetch_piece(int64_t begin, int64_t keys) {
   const int64_t first = block_.segment.k_begin + begin;
@@ -126,7 +126,7 @@ void ForwardBlock::visit_pieces(RowMode mode) {
   if (next_ != nullptr) prefetch_block(*next_);
   for (int64_t first = begin / kPieceKeys * kPieceKeys; first < end; first += kPieceKeys) {
     const int64_t after = end - first - kPieceKeys;
-    if (hurries() && after > 0) prefetch_piece(first + kPieceKeys, std::min(kPieceKeys, after));
+    if (prefetches_next_piece() && after > 0) prefetch_piece(first + kPieceKeys, std::min(kPieceKeys, after));
     const KeyPiece piece = load_piece(first, std::min<int64_t>(kPieceKeys, end - first));
     for (int i = 0; i < panels_; ++i) visit(panel_[i], piece, mode);
     const bool group_ends = (first / kPieceKeys + 1) % kGroupPieces == 0;
@@ -160,17 +160,17 @@ void ForwardBlock::visit(QueryPanel& panel, const KeyPiece& piece, RowMode mode)
   if (mask_.run_count() == 0) return;
   std::fill_n(piece_sum_, kWidth, 0.0F);
   bool certain = false;
-  if (job_.scores.on_tiles) {
+  if (job_.scores.has_options) {
     store_scores(panel, piece);
-    if (job_.scores.far && mode != RowMode::true_maximum) certain = find_references(panel);
+    if (job_.scores.wide_range && mode != RowMode::true_maximum) certain = find_shifts(panel);
     weigh_stored(certain);
   } else {
     exponentiate(panel, piece);
   }
   if (!certain && !job_.scores.sigmoid) {
     const bool usual = mode != RowMode::true_maximum && sums_in_range(panel);
-    if (!usual) panel.plain = false;
-    if (!panel.plain) use_true_maximum(panel, piece, mode);
+    if (!usual) panel.zero_shifts = false;
+    if (!panel.zero_shifts) use_true_maximum(panel, piece, mode);
   }
   if (panel.dropout != nullptr) drop_weights(panel, piece);
   multiply(panel, piece, mode);
@@ -213,7 +213,7 @@ void ForwardBlock::exponentiate_run(const QueryPanel& panel, const KeyPiece& pie
   });
 }
 
-// 2. Is the reference 0 right for every query that sees a key of this piece?
+// 2. Is the shift 0 right for every query that sees a key of this piece?
 bool ForwardBlock::sums_in_range(const QueryPanel& panel) const {
   bool all = true;
   for (int c = 0; c < panel.vectors; ++c) {
@@ -225,12 +225,12 @@ bool ForwardBlock::sums_in_range(const QueryPanel& panel) const {
 
 // 3. o += weights · v, one chain over the piece's keys, then added to (or merged with) what the panel has.
 void ForwardBlock::multiply(QueryPanel& panel, const KeyPiece& piece, RowMode mode) {
-  if (panel.plain && mode == RowMode::fast && mask_.runs_reach_last(panel.vectors)) {
+  if (panel.zero_shifts && mode == RowMode::fast && mask_.runs_reach_last(panel.vectors)) {
     with_count<kPanelVectors>(panel.vectors, [&]<int C>() HWY_ATTR { multiply_all<C>(panel, piece); });
-    return merge_plain(panel, false);
+    return merge_zero_shifts(panel, false);
   }
   if (!panel.started) std::fill_n(panel.group.o, d_v_ * kWidth, 0.0F);
-  const bool direct = panel.plain && !panel.started;
+  const bool direct = panel.zero_shifts && !panel.started;
   float* o = direct ? panel.group.o : piece_o_;
   if (!direct) std::fill_n(o, d_v_ * kWidth, 0.0F);
   for (int i = 0; i < mask_.run_count(); ++i) {
@@ -241,7 +241,7 @@ void ForwardBlock::multiply(QueryPanel& panel, const KeyPiece& piece, RowMode mo
       multiply_run_careful(piece, run, o);
     }
   }
-  panel.plain ? merge_plain(panel, !direct) : merge_scaled(panel);
+  panel.zero_shifts ? merge_zero_shifts(panel, !direct) : merge_scaled(panel);
 }
 
 // The usual case, in registers from the first run to the last: every run reaches the last vector, as without a mask and
@@ -249,7 +249,7 @@ void ForwardBlock::multiply(QueryPanel& panel, const KeyPiece& piece, RowMode mo
 template <int C>
 void ForwardBlock::multiply_all(const QueryPanel& panel, const KeyPiece& piece) {
   for_each_row_tile<C>(d_v_, [&]<int R>(int64_t d) HWY_ATTR {
-    prefetcher_.step(hurries() ? piece.keys : 16);
+    prefetcher_.step(prefetches_next_piece() ? piece.keys : 16);
     RegisterTile<R, C> tile;
     tile.set_zero();
     for (int i = 0; i < mask_.run_count(); ++i) {
@@ -278,13 +278,12 @@ void ForwardBlock::multiply_run(const KeyPiece& piece, const KeyRun& run, float*
   });
 }
 
-// Every reference is 0: sums add up, and so does o where it was computed apart.
-void ForwardBlock::merge_plain(QueryPanel& panel, bool with_o) {
+// Every shift is 0: sums add up, and so does o where it was computed apart.
+void ForwardBlock::merge_zero_shifts(QueryPanel& panel, bool with_o) {
   for (int c = 0; c < panel.vectors; ++c) {
-    float* reference = panel.group.reference + c * kLanes;
+    float* shift = panel.group.shift + c * kLanes;
     float* sum = panel.group.sum + c * kLanes;
-    hn::StoreU(hn::IfThenElse(mask_.any_visible(c), hn::Zero(kFloats), hn::LoadU(kFloats, reference)), kFloats,
-               reference);
+    hn::StoreU(hn::IfThenElse(mask_.any_visible(c), hn::Zero(kFloats), hn::LoadU(kFloats, shift)), kFloats, shift);
     hn::StoreU(hn::Add(hn::LoadU(kFloats, sum), hn::LoadU(kFloats, piece_sum_ + c * kLanes)), kFloats, sum);
   }
   if (!with_o) return;
@@ -328,12 +327,12 @@ void ForwardBlock::write(const QueryPanel& panel, RowMode mode) {
 
 // What backward needs of `count` queries of the panel, from lane `first` on.
 void ForwardBlock::write_states(const QueryPanel& panel, int64_t first, int64_t count, float sum_scale) {
-  const auto& [reference, sum] = job_.rows;
+  const auto& [shift, sum] = job_.rows;
   if (sum.data() == nullptr) return;
-  float* reference_to = &reference(block_.b, head_, panel.q_begin + first);
+  float* shift_to = &shift(block_.b, head_, panel.q_begin + first);
   float* sum_to = &sum(block_.b, head_, panel.q_begin + first);
   for (int64_t i = 0; i < count; ++i) {
-    reference_to[i * reference.stride(2)] = panel.group.reference[first + i];
+    shift_to[i * shift.stride(2)] = panel.group.shift[first + i];
     sum_to[i * sum.stride(2)] = sum_scale * panel.group.sum[first + i];
   }
 }

@@ -27,8 +27,8 @@ inline constexpr int64_t kMostBlockQueries = 512;
 // (softmax_state.h). Part of the order of arithmetic too.
 inline constexpr int64_t kGroupPieces = 16;
 
-// A piece's sum of 256^score must lie in [kLeastSum, kMostSum] for the reference 0; else the piece's true maximum is
-// the reference. Far inside the range of float, so nothing that counts is lost: a key dropped because its power
+// A piece's sum of 256^score must lie in [kLeastSum, kMostSum] for the shift 0; else the piece's true maximum is
+// the shift. Far inside the range of float, so nothing that counts is lost: a key dropped because its power
 // underflowed is below 2^-66 of the row's sum.
 inline constexpr float kLeastSum = 0x1p-60F;
 inline constexpr float kMostSum = 0x1p60F;
@@ -37,7 +37,7 @@ inline constexpr float kMostSum = 0x1p60F;
 enum class RowMode {
   fast,
   careful,       // hidden keys take no part in the products, so that their NaN cannot leak
-  true_maximum,  // and every reference is the true maximum, so that nothing overflows on the way
+  true_maximum,  // and every shift is the true maximum, so that nothing overflows on the way
 };
 
 // With RowMode::true_maximum weights are multiplied by this, so that those of 2^36 keys add up to less than 1 and no

@@ -28,7 +28,7 @@ inline void ForwardBlock::store_scores(const QueryPanel& panel, const KeyPiece& 
         if (job.bias.data() != nullptr) prefetch_bias(panel, piece, run, key - run.begin, R);
       });
     });
-    if (!job.on_tiles) continue;
+    if (!job.has_options) continue;
     const int64_t lane = int64_t{run.first} * kLanes;
     const int64_t key = block_.segment.k_begin + piece.begin + run.begin;
     hides = apply_options(job, {block_.b, head_, panel.q_begin + lane, key, panel.rows - lane},
@@ -38,7 +38,7 @@ inline void ForwardBlock::store_scores(const QueryPanel& panel, const KeyPiece& 
   if (hides) prepare_mask(panel, piece, job.bias_row(block_.b, head_, panel.q_begin, block_.segment.k_begin));
 }
 
-// Asks for the rows of the bias that the run will need, a few with each of its tiles: `keys` keys from `first` on.
+// Prefetches the rows of the bias that the run will need, a few with each of its tiles: `keys` keys from `first` on.
 inline void ForwardBlock::prefetch_bias(const QueryPanel& panel, const KeyPiece& piece, const KeyRun& run,
                                         int64_t first, int64_t keys) const {
   constexpr int64_t kLine = 16;
@@ -53,10 +53,10 @@ inline void ForwardBlock::prefetch_bias(const QueryPanel& panel, const KeyPiece&
 }
 
 // Biases may move the scores of whole pieces far from 0. Where the largest score of every query already tells that the
-// piece's sum will be in range, or that it cannot be, this sets the references by the rule (0, or the largest score),
+// piece's sum will be in range, or that it cannot be, this sets the shifts by the rule (0, or the largest score),
 // and the piece need not be computed twice.
-inline bool ForwardBlock::find_references(QueryPanel& panel) {
-  std::fill_n(piece_reference_, kWidth, -kInfinity);
+inline bool ForwardBlock::find_shifts(QueryPanel& panel) {
+  std::fill_n(piece_shift_, kWidth, -kInfinity);
   for (int i = 0; i < mask_.run_count(); ++i) {
     const KeyRun run = mask_.run(i);
     with_count<kPanelVectors>(run.vectors, [&]<int C>() HWY_ATTR { find_largest<C>(run); });
@@ -64,7 +64,7 @@ inline bool ForwardBlock::find_references(QueryPanel& panel) {
   bool certain = true;
   bool all_zero = true;
   for (int c = 0; c < panel.vectors; ++c) {
-    float* const at = piece_reference_ + c * kLanes;
+    float* const at = piece_shift_ + c * kLanes;
     const Vector most = hn::LoadU(kFloats, at);
     const auto inside =
         hn::And(hn::Ge(most, hn::Set(kFloats, kLeastInside)), hn::Le(most, hn::Set(kFloats, kMostInside)));
@@ -75,15 +75,15 @@ inline bool ForwardBlock::find_references(QueryPanel& panel) {
     all_zero = all_zero && hn::AllTrue(kFloats, hn::Or(inside, unseen));
     hn::StoreU(hn::IfThenZeroElse(inside, most), kFloats, at);
   }
-  if (certain && !all_zero) panel.plain = false;
+  if (certain && !all_zero) panel.zero_shifts = false;
   return certain;
 }
 
-// The largest visible score of each query in the run, or what piece_reference_ has. NaN is passed over.
+// The largest visible score of each query in the run, or what piece_shift_ has. NaN is passed over.
 template <int C>
 void ForwardBlock::find_largest(const KeyRun& run) {
   const PanelMask& mask = mask_;
-  float* const largest = piece_reference_ + run.first * kLanes;
+  float* const largest = piece_shift_ + run.first * kLanes;
   const float* const scores = weights_ + run.first * kLanes;
   Vector most[C];
 #pragma GCC unroll 4
@@ -101,8 +101,8 @@ void ForwardBlock::find_largest(const KeyRun& run) {
 }
 
 // 1. Weights from the stored scores, 0 where hidden, and their sums, in the order of exponentiate_run(); with the
-// references in piece_reference_, or all 0.
-inline void ForwardBlock::weigh_stored(bool with_references) {
+// shifts in piece_shift_, or all 0.
+inline void ForwardBlock::weigh_stored(bool with_shifts) {
   const ScoreJob& job = job_.scores;
   for (int i = 0; i < mask_.run_count(); ++i) {
     const KeyRun run = mask_.run(i);
@@ -111,18 +111,18 @@ inline void ForwardBlock::weigh_stored(bool with_references) {
       float* const sums = piece_sum_ + run.first * kLanes;
       float* const weights = weights_ + run.first * kLanes;
       Vector sum[C];
-      Vector reference[C];
+      Vector shift[C];
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) {
         sum[c] = hn::LoadU(kFloats, sums + c * kLanes);
-        reference[c] = hn::Zero(kFloats);
-        if (with_references) reference[c] = hn::LoadU(kFloats, piece_reference_ + (run.first + c) * kLanes);
+        shift[c] = hn::Zero(kFloats);
+        if (with_shifts) shift[c] = hn::LoadU(kFloats, piece_shift_ + (run.first + c) * kLanes);
       }
       for (int64_t key = run.begin; key < run.end; ++key) {
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
           float* const at = weights + key * kWidth + c * kLanes;
-          Vector weight = weight_of(job, hn::Sub(hn::LoadU(kFloats, at), reference[c]));
+          Vector weight = weight_of(job, hn::Sub(hn::LoadU(kFloats, at), shift[c]));
           if (c < run.masked) weight = hn::IfThenElseZero(mask.visible(key, run.first + c), weight);
           if (!job.sigmoid) sum[c] = hn::Add(sum[c], weight);
           hn::StoreU(weight, kFloats, at);
@@ -162,10 +162,10 @@ inline void ForwardBlock::merge_sink(QueryPanel& panel, RowMode mode) {
   panel.started = true;
   for (int c = 0; c < panel.vectors; ++c) {
     const int64_t at = int64_t{c} * kLanes;
-    Vector reference = hn::LoadU(kFloats, panel.group.reference + at);
+    Vector shift = hn::LoadU(kFloats, panel.group.shift + at);
     Vector sum = hn::LoadU(kFloats, panel.group.sum + at);
-    const Vector scale = add_sink(sink, reference, sum);
-    hn::StoreU(reference, kFloats, panel.group.reference + at);
+    const Vector scale = add_sink(sink, shift, sum);
+    hn::StoreU(shift, kFloats, panel.group.shift + at);
     hn::StoreU(sum, kFloats, panel.group.sum + at);
     if (hn::AllTrue(kFloats, hn::Eq(scale, one))) continue;
     for (int64_t d = 0; d < d_v_; ++d) {

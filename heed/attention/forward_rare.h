@@ -8,7 +8,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// 2, rarely: the piece's weights and sums again, with the true maximum as the reference of the queries whose sum was
+// 2, rarely: the piece's weights and sums again, with the true maximum as the shift of the queries whose sum was
 // out of range. The others get the same bits as before.
 inline void ForwardBlock::use_true_maximum(const QueryPanel& panel, const KeyPiece& piece, RowMode mode) {
   store_scores(panel, piece);
@@ -28,21 +28,21 @@ inline void ForwardBlock::use_true_maximum(const QueryPanel& panel, const KeyPie
       most = hn::IfThenElse(hn::And(visible, hn::Gt(score, most)), score, most);
     });
     float* const sum_at = piece_sum_ + c * kLanes;
-    Vector reference = most;
+    Vector shift = most;
     if (mode != RowMode::true_maximum) {
-      reference = hn::IfThenElse(in_range(hn::LoadU(kFloats, sum_at)), hn::Zero(kFloats), most);
+      shift = hn::IfThenElse(in_range(hn::LoadU(kFloats, sum_at)), hn::Zero(kFloats), most);
     }
     const Vector headroom = hn::Set(kFloats, mode == RowMode::true_maximum ? kHeadroom : 1.0F);
     Vector sum = hn::Zero(kFloats);
     for_each_score(c, [&](auto visible, float* at) HWY_ATTR {
-      const Vector score = hn::Sub(hn::LoadU(kFloats, at), reference);
-      const Vector power = job_.scores.on_tiles ? weight_of(job_.scores, score) : exp256(score);
+      const Vector score = hn::Sub(hn::LoadU(kFloats, at), shift);
+      const Vector power = job_.scores.has_options ? weight_of(job_.scores, score) : exp256(score);
       const Vector weight = hn::IfThenElseZero(visible, hn::Mul(power, headroom));
       sum = hn::Add(sum, weight);
       hn::StoreU(weight, kFloats, at);
     });
     hn::StoreU(sum, kFloats, sum_at);
-    hn::StoreU(reference, kFloats, piece_reference_ + c * kLanes);
+    hn::StoreU(shift, kFloats, piece_shift_ + c * kLanes);
   }
 }
 
@@ -62,17 +62,16 @@ inline void ForwardBlock::multiply_run_careful(const KeyPiece& piece, const KeyR
   }
 }
 
-// The piece into the group, with references that differ.
+// The piece into the group, with shifts that differ.
 inline void ForwardBlock::merge_scaled(QueryPanel& panel) {
   for (int c = 0; c < panel.vectors; ++c) {
     const int64_t at = int64_t{c} * kLanes;
-    const Rescale scale =
-        rescale(hn::LoadU(kFloats, panel.group.reference + at), hn::LoadU(kFloats, piece_reference_ + at));
+    const Rescale scale = rescale(hn::LoadU(kFloats, panel.group.shift + at), hn::LoadU(kFloats, piece_shift_ + at));
     const auto merge = [&](float* to, const float* from) HWY_ATTR {
       const Vector old = hn::Mul(hn::LoadU(kFloats, to), scale.old);
       hn::StoreU(hn::MulAdd(hn::LoadU(kFloats, from), scale.added, old), kFloats, to);
     };
-    hn::StoreU(scale.reference, kFloats, panel.group.reference + at);
+    hn::StoreU(scale.shift, kFloats, panel.group.shift + at);
     merge(panel.group.sum + at, piece_sum_ + at);
     for (int64_t d = 0; d < d_v_; ++d) merge(panel.group.o + d * kWidth + at, piece_o_ + d * kWidth + at);
   }

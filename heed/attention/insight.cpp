@@ -51,7 +51,7 @@ ScoreJob score_job_of(const Call& call, Arena& arena) {
   const ScoreJob all = score_job(call.problem, call.options, ScoreLanes::queries, arena);
   if (call.step > AttentionStep::capped) return all;
   ScoreJob capped;
-  capped.on_tiles = true;
+  capped.has_options = true;
   capped.cap = all.cap;
   capped.inverse_cap = all.inverse_cap;
   return capped;
@@ -230,10 +230,10 @@ void attention_tile(const AttentionInputs& inputs, const AttentionOptions& optio
   if (out.count() == 0) return;
   const RowRange range{place.b, 1, place.head, 1, place.q, place.q + out.size(0)};
   if (heads) return write_heads(call, inputs, range, out);
-  const bool plain = step == AttentionStep::scores;
+  const bool unscaled = step == AttentionStep::scores;
   const Mask nothing_hidden;
   const Mask& mask = step < AttentionStep::masked ? nothing_hidden : options.mask;
-  InsightJob job{inputs, rows, &mask, plain ? 1.0F : problem.score_factor};
+  InsightJob job{inputs, rows, &mask, unscaled ? 1.0F : problem.score_factor};
   const View<float, 4> whole(out.data(), {1, 1, out.size(0), out.size(1)}, {0, 0, out.stride(0), out.stride(1)});
   write_tiles(call, job, {range, place.k, whole});
 }

@@ -3,7 +3,7 @@
 // buffer exists unless it is what was asked for.
 //
 // Scores are the bits that forward used: q times scale · log256 e, rounded once; one chain of multiply-adds over d;
-// then the score options. A weight is 256^(score - reference) / sum, within 4 · 2^-23 of its size, and 0 where the
+// then the score options. A weight is 256^(score - shift) / sum, within 4 · 2^-23 of its size, and 0 where the
 // power is below 2^-126. A weight by sigmoid has forward's bits. Everything has the same bits for any number of
 // threads.
 //

@@ -62,7 +62,7 @@ class InsightPanel {
       const KeyRun& run = mask_.run(i);
       with_count<kVectors>(run.vectors, [&]<int C>() HWY_ATTR { score_run<C>(rows, k.stride(1), run); });
     }
-    if (job_.scores.on_tiles) apply_score_options(begin, keys);
+    if (job_.scores.has_options) apply_score_options(begin, keys);
     return true;
   }
 
@@ -103,8 +103,8 @@ class InsightPanel {
 
   // Of vector c.
   HWY_INLINE Weight weight(Vector score, int c) const {
-    return job_.scores.on_tiles ? weights_.weight<true>(job_.scores, score, c)
-                                : weights_.weight<false>(job_.scores, score, c);
+    return job_.scores.has_options ? weights_.weight<true>(job_.scores, score, c)
+                                   : weights_.weight<false>(job_.scores, score, c);
   }
 
   // visit(key, visible, weight, at), else as for_each_key.
@@ -115,7 +115,7 @@ class InsightPanel {
         visit(key, visible, weights_.weight<options>(job_.scores, hn::LoadU(kFloats, at), c), at);
       });
     };
-    job_.scores.on_tiles ? for_each.template operator()<true>() : for_each.template operator()<false>();
+    job_.scores.has_options ? for_each.template operator()<true>() : for_each.template operator()<false>();
   }
 
   // What dropout multiplies the weights of vector c by, for a key of the piece: 0 or 1 / (1 - p).

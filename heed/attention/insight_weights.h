@@ -21,7 +21,7 @@ class RowWeights {
   static constexpr int64_t kWidth = int64_t{kMostTileVectors} * kLanes;  // queries of a panel
 
   void take_scratch(Arena& arena) {
-    reference_ = arena.take<float>(kWidth);
+    shift_ = arena.take<float>(kWidth);
     sum_ = arena.take<float>(kWidth);
     log_sum_ = arena.take<float>(kWidth);
     log_sum_rest_ = arena.take<float>(kWidth);
@@ -29,13 +29,13 @@ class RowWeights {
 
   // The states of `count` queries of the block, from q on.
   void load(const RowStates<const float>& rows, const QueryBlock& block, int64_t q, int64_t count) {
-    for (float* lanes : {reference_, log_sum_, log_sum_rest_}) std::fill_n(lanes, kWidth, 0.0F);
+    for (float* lanes : {shift_, log_sum_, log_sum_rest_}) std::fill_n(lanes, kWidth, 0.0F);
     std::fill_n(sum_, kWidth, 1.0F);
     if (rows.sum.data() == nullptr) return;
     for (int64_t i = 0; i < count; ++i) {
       const float sum = rows.sum(block.b, block.head, q + i);
       if (sum == 0.0F) continue;
-      reference_[i] = rows.reference(block.b, block.head, q + i);
+      shift_[i] = rows.shift(block.b, block.head, q + i);
       sum_[i] = sum;
       const double log_sum = std::log2(static_cast<double>(sum)) / static_cast<double>(kScoreBits);
       log_sum_[i] = static_cast<float>(log_sum);
@@ -43,16 +43,16 @@ class RowWeights {
     }
   }
 
-  // 256^(score - reference) / sum by forward's exp256, so that a row sums to 1. The rounding error of the difference,
-  // which would cost small weights of rows with a large reference more than 4 ulp, is put back. `options` is
-  // job.on_tiles.
+  // 256^(score - shift) / sum by forward's exp256, so that a row sums to 1. The rounding error of the difference,
+  // which would cost small weights of rows with a large shift more than 4 ulp, is put back. `options` is
+  // job.has_options.
   template <bool options>
   HWY_INLINE Weight weight(const ScoreJob& job, Vector score, int c) const {
     if (options && job.sigmoid) return {weight_of(job, score), hn::Zero(kFloats)};
-    const Vector reference = hn::LoadU(kFloats, reference_ + c * kLanes);
-    const Vector difference = hn::Sub(score, reference);
+    const Vector shift = hn::LoadU(kFloats, shift_ + c * kLanes);
+    const Vector difference = hn::Sub(score, shift);
     const Vector back = hn::Sub(difference, score);
-    const Vector lost = hn::Sub(hn::Sub(score, hn::Sub(difference, back)), hn::Add(reference, back));
+    const Vector lost = hn::Sub(hn::Sub(score, hn::Sub(difference, back)), hn::Add(shift, back));
     const Vector error = hn::IfThenElseZero(hn::Eq(lost, lost), lost);  // NaN where a score is infinite
     const Vector power = exp256(difference);
     const Vector exact = hn::MulAdd(hn::Mul(error, hn::Set(kFloats, static_cast<float>(kLogOf256))), power, power);
@@ -62,7 +62,7 @@ class RowWeights {
   }
 
  private:
-  float* reference_ = nullptr;     // [kWidth]
+  float* shift_ = nullptr;         // [kWidth]
   float* sum_ = nullptr;           // [kWidth]; 1 where no key is visible, in padding, and without states
   float* log_sum_ = nullptr;       // [kWidth]: log256 of the sum, in two parts
   float* log_sum_rest_ = nullptr;  // [kWidth]

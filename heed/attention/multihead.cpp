@@ -163,7 +163,7 @@ Projected projected(bool fused, const Sizes& s, Memory memory) {
 
 // Turns q and k, or their gradients back, in place.
 template <class Rotate>
-void turn(const LayerRotary& rotary, const Projected& made, Rotate rotate) {
+void apply_rotary(const LayerRotary& rotary, const Projected& made, Rotate rotate) {
   if (rotary.table == nullptr) return;
   rotate(made.heads[0], *rotary.table, rotary.query, made.heads[0]);
   rotate(made.heads[1], *rotary.table, rotary.key, made.heads[1]);
@@ -222,7 +222,7 @@ void copy_rows(View<const float, 3> from, View<float, 3> to) {
 // As forward left them; none with sigmoid.
 RowStates<const float> row_states(const MultiHeadOptions& options, const MultiHeadState& state) {
   if (options.attention.scores.normaliser == Normaliser::sigmoid) return {};
-  return {state.reference.view<3>(), state.sum.view<3>()};
+  return {state.shift.view<3>(), state.sum.view<3>()};
 }
 
 // The steps of a forward call, in their order. `y` is null without W_O.
@@ -264,9 +264,9 @@ void forward(const MultiHeadInputs& in, const Projections& p, const MultiHeadOpt
     project(in.key, p.k, made.rows[1]);
     project(in.value, p.v, made.rows[2]);
   }
-  turn(options.rotary, made, rotary_forward);
+  apply_rotary(options.rotary, made, rotary_forward);
   const View<float, 3> concat = shaped(state.concat, s.concat());
-  const RowStates<float> rows{shaped(state.reference, s.rows()), shaped(state.sum, s.rows())};
+  const RowStates<float> rows{shaped(state.shift, s.rows()), shaped(state.sum, s.rows())};
   const bool sigmoid = options.attention.scores.normaliser == Normaliser::sigmoid;  // which has no row states
   attention_forward(state.attention, options.attention, heads_of(concat, s.heads, s.d_v),
                     sigmoid ? RowStates<float>{} : rows);
@@ -288,8 +288,7 @@ struct ProjectionGradients {
 // Is it what forward left for these sizes?
 bool fits(const MultiHeadState& state, const Sizes& s) {
   return state.attention.q.shape() == s.q() && state.attention.k.shape() == s.k() &&
-         state.attention.v.shape() == s.v() && has_shape(state.concat, s.concat()) &&
-         has_shape(state.reference, s.rows());
+         state.attention.v.shape() == s.v() && has_shape(state.concat, s.concat()) && has_shape(state.shift, s.rows());
 }
 
 }  // namespace
@@ -354,7 +353,7 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   if (options.trace != nullptr) {
     record_attention_gradients(state.attention, options.attention, d_heads, d_attention, *options.trace);
   }
-  turn(options.rotary, d_made, rotary_backward);
+  apply_rotary(options.rotary, d_made, rotary_backward);
 
   const View<float, 3>& d_query = gradients.query.view;
   const View<float, 3>& d_key = gradients.key.view;

@@ -55,7 +55,7 @@ struct PackedMultiHead {
                            WeightStorage storage = WeightStorage::f32);
 };
 
-// Rotary positions: q and k are turned where the projections wrote them, in a pass of its own. It costs 0.7 % of a
+// Rotary positions: q and k are rotated where the projections wrote them, in a pass of its own. It costs 0.7 % of a
 // layer of 512 tokens (`heed bench attention --case layer`), which is all that doing it on the way could save.
 struct LayerRotary {
   const RotaryTable* table = nullptr;  // null: none
@@ -75,7 +75,7 @@ struct MultiHeadOptions {
 struct MultiHeadState {
   Tensor projections[3];      // q, k and v: [B, T, H·D] each, or all side by side in the first when fused
   Tensor concat;              // [B, Tq, H·Dv]: the heads side by side
-  Tensor reference, sum;      // [B, H, Tq], see RowStates
+  Tensor shift, sum;          // [B, H, Tq], see RowStates
   AttentionInputs attention;  // q, k and v as attention sees them, in `projections`
   bool fused = false;         // query, key and value were one tensor
   bool rounded = false;       // forward's weights were bf16: no gradients

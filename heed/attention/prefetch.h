@@ -17,10 +17,10 @@ class Prefetcher {
                         view.size(3) * static_cast<int64_t>(sizeof(float))};
   }
 
-  // Forgets what was added and not asked for.
+  // Forgets what was added and not prefetched yet.
   void clear() { count_ = at_ = 0, column_ = 0; }
 
-  // Asks for the next few cache lines.
+  // Prefetches the next few cache lines.
   void step(int64_t lines) {
     while (lines > 0 && at_ < count_) {
       Part& part = parts_[at_];

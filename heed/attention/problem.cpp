@@ -21,21 +21,21 @@ void check_tensor(const char* function, const char* name, View<const float, 4> t
 }
 
 void check_rows(const char* function, const RowStates<const float>& rows, const MaskSizes& sizes, bool required) {
-  const bool absent = rows.reference.data() == nullptr && rows.sum.data() == nullptr;
+  const bool absent = rows.shift.data() == nullptr && rows.sum.data() == nullptr;
   const Shape<3> expected{sizes.batch, sizes.heads, sizes.t_q};
   if (absent && (!required || element_count(expected) == 0)) return;
-  check(rows.reference.data() != nullptr && rows.sum.data() != nullptr, function,
-        "row states need both views, reference and sum, but ", rows.sum.data() == nullptr ? "sum" : "reference",
+  check(rows.shift.data() != nullptr && rows.sum.data() != nullptr, function,
+        "row states need both views, shift and sum, but ", rows.sum.data() == nullptr ? "sum" : "shift",
         " is a null view", required ? ": keep them from attention_forward" : "");
-  check(rows.reference.shape() == expected && rows.sum.shape() == expected, function, "row states have shapes ",
-        rows.reference.shape(), " and ", rows.sum.shape(), ", expected [B, H, Tq] = ", expected);
-  check_extent(function, "reference", rows.reference);
+  check(rows.shift.shape() == expected && rows.sum.shape() == expected, function, "row states have shapes ",
+        rows.shift.shape(), " and ", rows.sum.shape(), ", expected [B, H, Tq] = ", expected);
+  check_extent(function, "shift", rows.shift);
   check_extent(function, "sum", rows.sum);
 }
 
 void check_no_rows(const char* function, const RowStates<const float>& rows) {
-  check(rows.reference.data() == nullptr && rows.sum.data() == nullptr, function,
-        "row states with the sigmoid normaliser: it has no reference, sum or log-sum-exp; give null views");
+  check(rows.shift.data() == nullptr && rows.sum.data() == nullptr, function,
+        "row states with the sigmoid normaliser: it has no shift, sum or log-sum-exp; give null views");
 }
 
 Problem check_problem(const char* function, const AttentionInputs& inputs, const AttentionOptions& options) {

@@ -46,10 +46,10 @@ void for_each_distance(const PositionBias& positions, int64_t offset, Visit visi
 void fill_buckets(const RelativeTable& relative, const PositionBias& positions, int64_t offset, int32_t* buckets) {
   for_each_distance(positions, offset, [&](int64_t i, int64_t distance) {
     // Past max_distance nothing changes, and logarithms are slow.
-    const bool far = std::abs(distance) > relative.max_distance;
-    buckets[i] = far && i > 0 ? buckets[i - 1]
-                              : static_cast<int32_t>(relative_bucket(distance, relative.table.size(0),
-                                                                     relative.max_distance, relative.bidirectional));
+    const bool beyond = std::abs(distance) > relative.max_distance;
+    buckets[i] = beyond && i > 0 ? buckets[i - 1]
+                                 : static_cast<int32_t>(relative_bucket(distance, relative.table.size(0),
+                                                                        relative.max_distance, relative.bidirectional));
   });
 }
 
@@ -129,9 +129,9 @@ ScoreJob job_of(const ScoreOptions& scores) {
     job.kept_scale = static_cast<float>(dropout_scale(scores.dropout));
   }
   if (job.sigmoid || job.sinks.data() != nullptr) job.least_score = -126.0F / kScoreBits;
-  job.on_tiles =
+  job.has_options =
       job.sigmoid || scores.soft_cap || job.bias.data() != nullptr || scores.has_positions() || job.dropout != nullptr;
-  job.far = !job.sigmoid && (job.bias.data() != nullptr || scores.has_positions());
+  job.wide_range = !job.sigmoid && (job.bias.data() != nullptr || scores.has_positions());
   return job;
 }
 

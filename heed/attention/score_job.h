@@ -38,12 +38,12 @@ struct PositionBias {
 };
 
 struct ScoreJob {
-  bool on_tiles = false;  // something but sinks is asked for: the tiles take the path with passes
+  bool has_options = false;  // an option besides sinks is set: every tile goes through the option passes
   bool sigmoid = false;
-  bool far = false;  // biases may move scores of a softmax far from 0
-  float cap = 0.0F;  // cap · log256 e; 0: none
+  bool wide_range = false;  // biases may move the scores of a softmax to where a shift of 0 would overflow or underflow
+  float cap = 0.0F;         // cap · log256 e; 0: none
   float inverse_cap = 0.0F;
-  // Weights whose score, less the reference, is below this are 0. ALiBi spreads scores evenly down to any depth, and
+  // Weights whose score, less the shift, is below this are 0. ALiBi spreads scores evenly down to any depth, and
   // products of weights near 2^-126 are denormal, which takes the processor a hundred times as long: below 2^-100 a
   // weight counts for nothing beside its row's sum. Sigmoid has no sum, and that of a sink is not the keys': there only
   // what is below 2^-126 is 0.

@@ -5,7 +5,7 @@
 //     score = score + position bias            ALiBi and relative table, laid out by distance (score_job.h)
 //     score = score + bias · log256 e          the product rounded, then the sum
 //
-// No finite score or bias overflows on the way (heed/simd/base256.h). Then weights are 256^(score - reference), or
+// No finite score or bias overflows on the way (heed/simd/base256.h). Then weights are 256^(score - shift), or
 // 1 / (1 + 256^-score) with sigmoid, and dropout multiplies them by 0 or 1.
 // Kernel sources only.
 #pragma once
@@ -119,46 +119,47 @@ HWY_INLINE bool apply_options(const ScoreJob& job, const QueryLanes& place, cons
   return hides;
 }
 
-// A weight from its score less the reference; 0 below the job's least score.
+// A weight from its score less the shift; 0 below the job's least score.
 HWY_INLINE Vector weight_of(const ScoreJob& job, Vector score) {
   const Vector weight = job.sigmoid ? sigmoid_base256(score) : exp256(score);
   return hn::IfThenZeroElse(hn::Lt(score, hn::Set(kFloats, job.least_score)), weight);
 }
 
-// Lanes whose sum lets the piece keep the reference 0. NaN and ∞ are not in range.
+// Lanes whose sum lets the piece keep the shift 0. NaN and ∞ are not in range.
 HWY_INLINE hn::Mask<FloatTag> in_range(Vector sum) {
   return hn::And(hn::Ge(sum, hn::Set(kFloats, kLeastSum)), hn::Le(sum, hn::Set(kFloats, kMostSum)));
 }
 
 // A sum of up to 128 weights lies between the largest one and 2^7 of it. So a largest score in kLeastInside …
-// kMostInside tells that the sum with the reference 0 will be in range, and one outside of kLeastOutside …
+// kMostInside tells that the sum with the shift 0 will be in range, and one outside of kLeastOutside …
 // kMostOutside that it will not.
 inline constexpr float kLeastInside = -59.0F / kScoreBits;
 inline constexpr float kMostInside = 52.0F / kScoreBits;
 inline constexpr float kLeastOutside = -68.0F / kScoreBits;
 inline constexpr float kMostOutside = 61.0F / kScoreBits;
 
-// The sink of a head as a piece of its own, one key without a value: its reference is 0 where 256^sink is in range,
+// The sink of a head as a piece of its own, one key without a value: its shift is 0 where 256^sink is in range,
 // else the sink itself.
 struct Sink {
   bool is_none = false;  // -∞: it changes nothing
-  Vector reference;
+  Vector shift;
   Vector sum;
 };
 
 HWY_INLINE Sink sink_of(const ScoreJob& job, int64_t head, RowMode mode) {
   const Vector sink = scaled_bias(hn::Set(kFloats, job.sinks(head)));
-  const Vector plain_sum = exp256(sink);
-  const auto plain = in_range(plain_sum);
+  const Vector unshifted_sum = exp256(sink);
+  const auto unshifted = in_range(unshifted_sum);
   const Vector headroom = hn::Set(kFloats, mode == RowMode::true_maximum ? kHeadroom : 1.0F);
   return {hn::AllTrue(kFloats, hn::Eq(sink, hn::Set(kFloats, -std::numeric_limits<float>::infinity()))),
-          hn::IfThenZeroElse(plain, sink), hn::Mul(hn::IfThenElse(plain, plain_sum, hn::Set(kFloats, 1.0F)), headroom)};
+          hn::IfThenZeroElse(unshifted, sink),
+          hn::Mul(hn::IfThenElse(unshifted, unshifted_sum, hn::Set(kFloats, 1.0F)), headroom)};
 }
 
-// Merges the sink into reference and sum of rows in lanes. Returns what their o is to be multiplied by.
-HWY_INLINE Vector add_sink(const Sink& sink, Vector& reference, Vector& sum) {
-  const Rescale scale = rescale(reference, sink.reference);
-  reference = scale.reference;
+// Merges the sink into shift and sum of rows in lanes. Returns what their o is to be multiplied by.
+HWY_INLINE Vector add_sink(const Sink& sink, Vector& shift, Vector& sum) {
+  const Rescale scale = rescale(shift, sink.shift);
+  shift = scale.shift;
   sum = hn::MulAdd(sink.sum, scale.added, hn::Mul(sum, scale.old));
   return scale.old;
 }

@@ -1,10 +1,10 @@
-// The algebra of a row's softmax state, its reference m, sum l and output o, with rows in lanes or one row in all
+// The algebra of a row's softmax state, its shift m, sum l and output o, with rows in lanes or one row in all
 // lanes. Kernel sources only.
 //
 //     merge:   m' = max(m, m_p), l' = l · 256^(m - m') + l_p · 256^(m_p - m'), o likewise
 //     groups:  pieces merge in groups of kGroupPieces, and the groups into a total, which is a sum and the rest that
-//              its roundings lost. While references stay equal, as mostly, the error does not grow with the number of
-//              groups; a change of the reference rounds once more
+//              its roundings lost. While shifts stay equal, as mostly, the error does not grow with the number of
+//              groups; a change of the shift rounds once more
 #pragma once
 
 #include "heed/attention/forward_kernel.h"
@@ -13,9 +13,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// How two states are brought to one reference: what each of them is multiplied by.
+// How two states are brought to one shift: what each of them is multiplied by.
 struct Rescale {
-  Vector reference;
+  Vector shift;
   Vector old;
   Vector added;
 };
@@ -23,7 +23,7 @@ struct Rescale {
 HWY_INLINE Rescale rescale(Vector m, Vector m_added) {
   const Vector one = hn::Set(kFloats, 1.0F);
   const Vector most = hn::IfThenElse(hn::Gt(m_added, m), m_added, m);
-  // Equal references may be -∞: no key yet.
+  // Equal shifts may be -∞: no key yet.
   return {most, hn::IfThenElse(hn::Eq(m, most), one, exp256(hn::Sub(m, most))),
           hn::IfThenElse(hn::Eq(m_added, most), one, exp256(hn::Sub(m_added, most)))};
 }

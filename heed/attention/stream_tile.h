@@ -56,15 +56,15 @@ inline constexpr PrefetchDistance kPrefetchDistance =
 template <int R, class Element>
 inline constexpr bool kAsksForLines = R > 1 && kReadsWholePanels<R, Element>;
 
-// Tiles that read panels in turns ask for the whole of the next block.
+// Tiles that alternate between panels prefetch the whole of the next block.
 template <int R, class Element>
 inline constexpr bool kAsksForBlock = R > 1 && !kReadsWholePanels<R, Element>;
 
-// The lines of a block that is read next, asked for one at a time and from four places in turn: one place after the
+// The lines of the block that is read next, prefetched one at a time from four places in turn: one place after the
 // other keeps fewer requests in flight (Zen 3, 4 rows of 128: 92 to 102 % of a plain read instead of 73 to 82 %).
 class LinesAhead {
  public:
-  // Null: nothing is asked for.
+  // Null: nothing is prefetched.
   LinesAhead(const std::byte* from, int64_t bytes)
       : at_(from),
         apart_(divide_up(bytes, kPlaces * kLine) * kLine),
@@ -132,7 +132,7 @@ HWY_INLINE void store_stream(const RegisterTile<R, C>& tile, float* to, int64_t 
   }
 }
 
-// Asks for as much as a step of kBytes reads.
+// Prefetches as much as a step of kBytes reads.
 template <int R, int64_t kBytes, class Element>
 HWY_INLINE void ask_for_lines(const Element* at, int64_t k, LinesAhead& block, bool asks) {
   if constexpr (kAsksForBlock<R, Element>) {

@@ -61,12 +61,12 @@ std::vector<Recording> head_gradients(const AttendCase& given, const Tensor& d_o
   const AttentionInputs inputs{given.q.view<4>(), given.k.view<4>(), given.v.view<4>()};
   const AttentionOptions options = options_of(given, {0, s.t_q});
   Tensor out(d_out.shape());
-  Tensor reference, sum;
+  Tensor shift, sum;
   RowStates<float> rows;
   if (!given.sigmoid) {
-    reference = Tensor({s.batch, s.heads, s.t_q});
+    shift = Tensor({s.batch, s.heads, s.t_q});
     sum = Tensor({s.batch, s.heads, s.t_q});
-    rows = {reference.view<3>(), sum.view<3>()};
+    rows = {shift.view<3>(), sum.view<3>()};
   }
   attention_forward(inputs, options, out.view<4>(), rows);
   Tensor d_q(given.q.shape()), d_k(given.k.shape()), d_v(given.v.shape());

@@ -49,7 +49,7 @@ void AttendRun::run_layer(const AttendCase& given, Trace* trace) {
   out_ = Tensor({sizes.batch, rows.count(), width});
   multihead_forward({query, context, context}, given.layer.parameters(), layer, state_, out_.view<3>());
   inputs = state_.attention;
-  if (!given.sigmoid) states = {std::as_const(state_.reference).view<3>(), std::as_const(state_.sum).view<3>()};
+  if (!given.sigmoid) states = {std::as_const(state_.shift).view<3>(), std::as_const(state_.sum).view<3>()};
   heads = {state_.concat.values().data(), {sizes.batch, rows.count(), sizes.heads, sizes.d_v}};
   if (has_out) out = std::as_const(out_).view<3>();
 }
@@ -61,9 +61,9 @@ void AttendRun::run_heads(const AttendCase& given, Trace* trace) {
   heads = std::as_const(heads_).view<4>();
   RowStates<float> made;
   if (!given.sigmoid) {
-    reference_ = Tensor({s.batch, s.heads, rows.count()});
+    shift_ = Tensor({s.batch, s.heads, rows.count()});
     sum_ = Tensor({s.batch, s.heads, rows.count()});
-    made = {reference_.view<3>(), sum_.view<3>()};
+    made = {shift_.view<3>(), sum_.view<3>()};
     states = made;
   }
   attention_forward(inputs, options, heads_.view<4>(), made);

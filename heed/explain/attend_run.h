@@ -22,7 +22,7 @@ struct AttendRun {
   void run_layer(const AttendCase& given, Trace* trace);
   void run_heads(const AttendCase& given, Trace* trace);
 
-  Tensor x_, heads_, reference_, sum_, out_;
+  Tensor x_, heads_, shift_, sum_, out_;
   MultiHeadState state_;
   Arena arena_;
 };

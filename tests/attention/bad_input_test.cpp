@@ -29,13 +29,13 @@ class BadInput : public ::testing::Test {
   }
 
   AttentionResults results() const {
-    return {values_of(c.out), values_of(c.rows.reference), values_of(c.rows.sum), values_of(c.d_q), values_of(c.d_k),
-            values_of(c.d_v)};
+    return {values_of(c.out), values_of(c.rows.shift), values_of(c.rows.sum),
+            values_of(c.d_q), values_of(c.d_k),        values_of(c.d_v)};
   }
 
   void expect_nothing_written() const {
     const AttentionResults now = results();
-    EXPECT_TRUE(same_bits(now.out, untouched_.out) && same_bits(now.reference, untouched_.reference) &&
+    EXPECT_TRUE(same_bits(now.out, untouched_.out) && same_bits(now.shift, untouched_.shift) &&
                 same_bits(now.sum, untouched_.sum) && same_bits(now.d_q, untouched_.d_q) &&
                 same_bits(now.d_k, untouched_.d_k) && same_bits(now.d_v, untouched_.d_v));
   }
@@ -237,10 +237,10 @@ TEST_F(BadInput, RowStatesThatDoNotFitAreRefused) {
   rows.sum = {};
   expect_forward_refused({"both views", "sum is a null view"});
   rows = {{}, c.rows.sum};
-  expect_forward_refused({"both views", "reference is a null view"});
-  rows = {c.rows.reference.slice(2, 0, 5), c.rows.sum};
+  expect_forward_refused({"both views", "shift is a null view"});
+  rows = {c.rows.shift.slice(2, 0, 5), c.rows.sum};
   expect_forward_refused({"[2, 4, 5]", "[B, H, Tq] = [2, 4, 6]"});
-  outputs.rows = {c.rows.reference, c.rows.sum.slice(1, 0, 3)};
+  outputs.rows = {c.rows.shift, c.rows.sum.slice(1, 0, 3)};
   expect_backward_refused({"[2, 3, 6]", "[B, H, Tq] = [2, 4, 6]"});
   outputs.rows = {};
   expect_backward_refused({"null view", "keep them from attention_forward"});

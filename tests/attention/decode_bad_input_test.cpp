@@ -183,7 +183,7 @@ TEST_F(DecodeBadInput, AnEmptySequenceThatIsLookedAtWithoutPositionsGivesZeros) 
   options.causal = false;
   call();
   for (const float value : values_of(c.out)) EXPECT_EQ(value, 0.0F);
-  for (const float value : values_of(c.rows.reference)) EXPECT_EQ(value, -std::numeric_limits<float>::infinity());
+  for (const float value : values_of(c.rows.shift)) EXPECT_EQ(value, -std::numeric_limits<float>::infinity());
   for (const float value : values_of(c.rows.sum)) EXPECT_EQ(value, 0.0F);
 }
 

@@ -187,14 +187,14 @@ TEST_F(DecodeScores, ForQueriesThatSeeAllKeysAndStateTheirPositions) {
         options.scores.bias = c.options.scores.bias.slice(2, first, chunk);
         options.scores.positions = QueryPositions::from({first, first});
         attention_decode(cache, sequences, c.q.slice(1, first, chunk), options, c.out.slice(1, first, chunk),
-                         {c.rows.reference.slice(2, first, chunk), c.rows.sum.slice(2, first, chunk)});
+                         {c.rows.shift.slice(2, first, chunk), c.rows.sum.slice(2, first, chunk)});
       }
       expect_same(bits_of(c), expected);
     }
   });
 }
 
-// Biases that move whole pieces, or single keys, far out of the range where the reference is 0: 2^±60.
+// Biases that move whole pieces, or single keys, far out of the range where the shift is 0: 2^±60.
 TEST_F(DecodeScores, ForBiasesThatMoveScoresFar) {
   AttentionCase c(kRow, Layout::bthd, 12);
   ScoreTensors tensors(c, 13);

@@ -255,7 +255,7 @@ TEST_F(DecodeSameBits, AfterATruncationAsIfTheKeysHadNeverBeen) {
   });
 }
 
-// Scores far outside of the range where the reference is 0, in some rows, heads and pieces.
+// Scores far outside of the range where the shift is 0, in some rows, heads and pieces.
 TEST_F(DecodeSameBits, ForLargeScores) {
   for (const float size : {30.0F, 1e3F, 1e18F}) {
     AttentionCase c(kRow, Layout::bthd, 13);

@@ -35,7 +35,7 @@ void expect_all(const std::vector<float>& values, float expected, const char* na
 void expect_rows_without_keys(AttentionCase& c) {
   const AttentionResults results = run(c);
   expect_all(results.out, 0.0F, "out");
-  expect_all(results.reference, -kInfinity, "reference");
+  expect_all(results.shift, -kInfinity, "shift");
   expect_all(results.sum, 0.0F, "sum");
   expect_all(log_sum_exp_of(c), -kInfinity, "log-sum-exp");
   expect_all(results.d_q, 0.0F, "d_q");
@@ -203,7 +203,7 @@ void expect_poison_stays_in_reach(const Mask& mask, Poisoned where, int64_t t, f
     expect_reach(got.d_v, clean.d_v, expected.d_v, 1, key);
     for (size_t i = 0; i < got.sum.size(); ++i) {
       if (row(i % kLength, i / kLength)) continue;
-      ASSERT_TRUE(same_bits({got.sum[i], got.reference[i]}, {clean.sum[i], clean.reference[i]})) << "row " << i;
+      ASSERT_TRUE(same_bits({got.sum[i], got.shift[i]}, {clean.sum[i], clean.shift[i]})) << "row " << i;
     }
   });
 }
@@ -262,7 +262,7 @@ TEST(EdgeCase, HiddenKeysAndValuesOfNanNeverReachAnOutputOrAGradient) {
         const AttentionResults clean = run(clean_case);
         const AttentionResults got = run(c);
         EXPECT_TRUE(same_bits(got.out, clean.out));
-        EXPECT_TRUE(same_bits(got.sum, clean.sum) && same_bits(got.reference, clean.reference));
+        EXPECT_TRUE(same_bits(got.sum, clean.sum) && same_bits(got.shift, clean.shift));
         EXPECT_TRUE(same_bits(got.d_q, clean.d_q));
         EXPECT_TRUE(same_bits(got.d_k, clean.d_k));
         EXPECT_TRUE(same_bits(got.d_v, clean.d_v));

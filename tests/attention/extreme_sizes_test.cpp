@@ -122,7 +122,7 @@ TEST_F(AttentionExtremeSizes, OfRowStatesAndStridesAreRefused) {
                [&] {
                  attention_forward(s.inputs(), {}, s.out(), {far, far});
                },
-               {"reference of shape"});
+               {"shift of shape"});
   for (const Shape<3>& shape :
        {Shape<3>{k40, k30, 1}, Shape<3>{k62, 1, 0}, Shape<3>{0, kMost, 2}, Shape<3>{1, -1, 1}}) {
     const RowStates<float> rows{repeated<3>(shape), repeated<3>(shape)};

@@ -81,7 +81,7 @@ TEST(FirstUse, OptionsByNameCompileWithoutWarnings) {
   EXPECT_EQ((AttentionInputs{.q = {}}.v.data()), nullptr);
   EXPECT_EQ((AttentionOutputs{.d_out = {}}.out.data()), nullptr);
   EXPECT_EQ((AttentionGradients{.d_k = {}}.d_q.view.data()), nullptr);
-  EXPECT_EQ((RowStates<float>{.sum = {}}.reference.data()), nullptr);
+  EXPECT_EQ((RowStates<float>{.sum = {}}.shift.data()), nullptr);
   EXPECT_FALSE((DecodeOptions{.causal = false}.causal));
   EXPECT_EQ((DecodeOptions{.scale = 2.0F}.scale), 2.0F);
   EXPECT_EQ((KvCacheOptions{.d_k = 3}.d_k), 3);

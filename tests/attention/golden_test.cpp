@@ -79,10 +79,10 @@ class Problem {
 // Forward's outputs.
 struct Outputs {
   Tensor out;
-  Tensor reference;
+  Tensor shift;
   Tensor sum;
 
-  RowStates<float> rows() { return {reference.view<3>(), sum.view<3>()}; }
+  RowStates<float> rows() { return {shift.view<3>(), sum.view<3>()}; }
 };
 
 Outputs run_forward(const Problem& problem) {

@@ -41,7 +41,10 @@ TEST(InPlace, OutThatSharesOneElementWithValuesIsRefused) {
   Tensor values_then_out({239});
   const View<float, 1> all = values_then_out.view<1>();
   const View<const float, 4> v(&all(0), shape);
-  expect_error("attention_forward", [&] { attention_forward({c.q, c.k, v}, {}, {&all(119), shape}); },
+  expect_error("attention_forward",
+               [&] {
+                 attention_forward({c.q, c.k, v}, {}, {&all(119), shape});
+               },
                {"shares memory with v"});
 }
 

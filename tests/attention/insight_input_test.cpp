@@ -102,9 +102,9 @@ TEST_F(InsightInput, states_of_wrong_size_or_none) {
     expect_error([&] { attention_weights(c.inputs(), c.options, rows, out<4>({2, 4, 5, 7})); }, parts);
     expect_error([&] { attention_mass_received(c.inputs(), c.options, rows, out<3>({2, 4, 7})); }, parts);
   };
-  rows.reference = c.rows.reference.slice(2, 0, 4);
+  rows.shift = c.rows.shift.slice(2, 0, 4);
   expect_refused({"attention_", "row states have shapes [2, 4, 4] and [2, 4, 5]"});
-  rows.reference = {};
+  rows.shift = {};
   expect_refused({"attention_", "row states need both views"});
   rows = {};
   expect_refused({"attention_", "row states need both views"});

@@ -188,8 +188,8 @@ TEST(InsightOptions, weights_are_those_that_forward_used) {
   }
 }
 
-// Biases that move rows far from 0, so that their references are not 0 and differ from piece to piece.
-TEST(InsightOptions, weights_of_rows_with_large_references_are_those_that_forward_used) {
+// Biases that move rows far from 0, so that their shifts are not 0 and differ from piece to piece.
+TEST(InsightOptions, weights_of_rows_with_large_shifts_are_those_that_forward_used) {
   AttentionCase c({1, 70, 300, 2, 1, 16, 300}, Layout::bthd, 10);
   ScoreTensors tensors(c, 3);
   tensors.use_bias(1, 2, 5);
@@ -202,19 +202,19 @@ TEST(InsightOptions, weights_of_rows_with_large_references_are_those_that_forwar
   }
   on_every_isa([&] {
     c.forward();
-    ASSERT_GT(c.rows.reference(0, 1, 69), 100.0F / 8.0F);
+    ASSERT_GT(c.rows.shift(0, 1, 69), 100.0F / 8.0F);
     const StepTile weights = whole_step(c, AttentionStep::weights, 0, 1);
     for (int64_t q = 0; q < 70; ++q) {
       for (int64_t j = 0; j < 300; ++j) {
         const float used = c.out(0, q, 1, j);
-        // Forward's score less its reference is rounded; here that error was put back.
+        // Forward's score less its shift is rounded; here that error was put back.
         ASSERT_NEAR(weights.view(q, j), used, 1e-6F * used) << "query " << q << ", key " << j;
       }
     }
   });
 }
 
-// Forward takes those below 2^-100 of the reference for 0 with options: beside the row's sum they are nothing.
+// Forward takes those below 2^-100 of the shift for 0 with options: beside the row's sum they are nothing.
 TEST(InsightOptions, weights_far_below_the_row_s_sum_are_shown_as_they_are) {
   AttentionCase c({1, 1, 40, 1, 1, 4, 2}, Layout::bthd, 4);
   const std::vector<float> bias = [] {
@@ -355,7 +355,7 @@ TEST(InsightOptions, same_bits_for_any_threads_batch_mates_and_rows_at_a_time) {
 
     // Item 1 alone, by its id.
     const AttentionInputs alone{c.q.slice(0, 1, 1), c.k.slice(0, 1, 1), c.v.slice(0, 1, 1)};
-    const RowStates<float> states{c.rows.reference.slice(0, 1, 1), c.rows.sum.slice(0, 1, 1)};
+    const RowStates<float> states{c.rows.shift.slice(0, 1, 1), c.rows.sum.slice(0, 1, 1)};
     c.options.scores.dropout.item_ids = {8};
     std::vector<float> values(300 * 400);
     const View<float, 2> view(values.data(), {300, 400});

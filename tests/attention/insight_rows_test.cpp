@@ -35,9 +35,8 @@ void expect_row(const AttentionCase& c, const RowResults& got, const TilePlace& 
   }
   if (c.options.scores.sinks.data() != nullptr) {
     const auto sink = static_cast<double>(c.options.scores.sinks(row.head));
-    const auto reference = static_cast<double>(c.rows.reference(row.b, row.head, row.q));
-    const double weight =
-        std::exp(sink - kLogOf256 * reference) / static_cast<double>(c.rows.sum(row.b, row.head, row.q));
+    const auto shift = static_cast<double>(c.rows.shift(row.b, row.head, row.q));
+    const double weight = std::exp(sink - kLogOf256 * shift) / static_cast<double>(c.rows.sum(row.b, row.head, row.q));
     entropy -= weight * std::log(weight);
   }
   std::ranges::sort(
@@ -161,7 +160,7 @@ TEST(RowInsight, a_row_that_sees_NaN_is_NaN_and_no_other) {
     c.forward();
     const RowResults clean(c, 0, 60, 3);
     c.k(0, 30, 0, 1) = kNan;
-    c.v(0, 5, 0, 0) = kNan;  // changes no weight, but forward takes another reference, as always where out is NaN
+    c.v(0, 5, 0, 0) = kNan;  // changes no weight, but forward takes another shift, as always where out is NaN
     c.forward();
     const RowResults got(c, 0, 60, 3);
     for (int64_t q = 0; q < 60; ++q) {
@@ -263,7 +262,7 @@ TEST(Insight, same_bits_for_any_threads_batch_mates_and_rows_at_a_time) {
 
     // Item 1 alone.
     const AttentionInputs alone{c.q.slice(0, 1, 1), c.k.slice(0, 1, 1), c.v.slice(0, 1, 1)};
-    const RowStates<float> states{c.rows.reference.slice(0, 1, 1), c.rows.sum.slice(0, 1, 1)};
+    const RowStates<float> states{c.rows.shift.slice(0, 1, 1), c.rows.sum.slice(0, 1, 1)};
     std::vector<float> mass_alone(4 * 700);
     attention_mass_received(alone, c.options, states, {mass_alone.data(), {1, 4, 700}});
     EXPECT_TRUE(same_bits(mass_alone, {mass.begin() + 4 * 700, mass.begin() + 2 * 4 * 700}));

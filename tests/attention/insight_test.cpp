@@ -68,7 +68,7 @@ void expect_tile(const AttentionCase& c, const TileSize& tile) {
   const StepTile masked = step(AttentionStep::masked);
   const StepTile weights = step(AttentionStep::weights);
   for (int64_t i = 0; i < tile.rows; ++i) {
-    const auto reference = static_cast<long double>(c.rows.reference(b, head, q + i));
+    const auto shift = static_cast<long double>(c.rows.shift(b, head, q + i));
     const auto sum = static_cast<long double>(c.rows.sum(b, head, q + i));
     for (int64_t j = 0; j < tile.keys; ++j) {
       const float score = chain(c, b, head, q + i, k + j, scale_factor(c));
@@ -80,14 +80,13 @@ void expect_tile(const AttentionCase& c, const TileSize& tile) {
         continue;
       }
       ASSERT_EQ(masked.view(i, j), scaled.view(i, j)) << "query " << q + i << ", key " << k + j;
-      const long double power = std::exp2(8.0L * (static_cast<long double>(score) - reference));
+      const long double power = std::exp2(8.0L * (static_cast<long double>(score) - shift));
       if (power < 0x1p-125L) {  // forward's power underflows from there
         ASSERT_LE(weights.view(i, j), static_cast<float>(0x1p-125L / sum));
         continue;
       }
       ASSERT_LE(ulps(weights.view(i, j), power / sum), 4.0)
-          << "query " << q + i << ", key " << k + j << ": score " << score << ", reference "
-          << static_cast<double>(reference);
+          << "query " << q + i << ", key " << k + j << ": score " << score << ", shift " << static_cast<double>(shift);
     }
   }
 }
@@ -107,8 +106,8 @@ TEST(Insight, any_tile_of_any_step_is_recomputed_to_4_ulp) {
   }
 }
 
-// Scores so large that rows have references other than 0.
-TEST(Insight, weights_of_rows_with_large_references_are_recomputed_to_4_ulp) {
+// Scores so large that rows have shifts other than 0.
+TEST(Insight, weights_of_rows_with_large_shifts_are_recomputed_to_4_ulp) {
   for (const float scale : {15.0F, 40.0F, 1e4F}) {
     AttentionCase c({1, 70, 300, 2, 1, 16, 8}, Layout::bthd, 5);
     c.options.scale = scale;
@@ -116,7 +115,7 @@ TEST(Insight, weights_of_rows_with_large_references_are_recomputed_to_4_ulp) {
     on_every_isa([&] {
       SCOPED_TRACE("scale " + std::to_string(scale));
       c.forward();
-      ASSERT_NE(c.rows.reference(0, 0, 69), 0.0F);
+      ASSERT_NE(c.rows.shift(0, 0, 69), 0.0F);
       expect_tile(c, {{0, 1, 0, 0}, 70, 300});
     });
   }

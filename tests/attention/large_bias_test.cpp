@@ -225,7 +225,7 @@ TEST(LargeValues, AMeanOfValuesNearTheLargestFloatIsFinite) {
         DecodeOptions options;
         options.causal = false;
         attention_decode(cache, sequences, c.q.slice(1, 0, 3), options, c.out.slice(1, 0, 3),
-                         {c.rows.reference.slice(2, 0, 3), c.rows.sum.slice(2, 0, 3)});
+                         {c.rows.shift.slice(2, 0, 3), c.rows.sum.slice(2, 0, 3)});
         const std::vector<float> decoded = values_of(View<const float, 4>(c.out.slice(1, 0, 3)));
         EXPECT_TRUE(
             same_bits(decoded, {forward.out.begin(), forward.out.begin() + static_cast<int64_t>(decoded.size())}));

@@ -69,7 +69,7 @@ TEST(LongRows, TheErrorOfEqualValuesDoesNotGrowWithLength) {
   EXPECT_LE(errors[1], errors[0] + 6e-7);
 }
 
-// The reference changes with every piece, and the weights of all but the last few dozen keys vanish beside theirs.
+// The shift changes with every piece, and the weights of all but the last few dozen keys vanish beside theirs.
 TEST(LongRows, ScoresThatRiseAlongTheKeysAreWithin4em6) {
   const int64_t length = std::min<int64_t>(kLongest, 1 << 17);
   AttentionCase c({.t_q = 2, .t_k = length, .d_k = 1, .d_v = 2}, Layout::bthd, 8);

@@ -51,8 +51,8 @@ struct PlainLayer {
     const Shape<4> shapes[3] = {
         {s.batch, s.t_q, s.heads, s.d_k}, {s.batch, s.t_k, s.kv_heads, s.d_k}, {s.batch, s.t_k, s.kv_heads, s.d_v}};
     const LayerRotary& rotary = layer_.options.rotary;
-    turn({projected[0].data(), shapes[0]}, rotary.query);
-    turn({projected[1].data(), shapes[1]}, rotary.key);
+    apply_rotary({projected[0].data(), shapes[0]}, rotary.query);
+    apply_rotary({projected[1].data(), shapes[1]}, rotary.key);
     std::vector<Complex> heads(static_cast<size_t>(s.batch * s.t_q * s.heads * s.d_v));
     reference::Inputs<Complex> in{{projected[0].data(), shapes[0]},
                                   {projected[1].data(), shapes[1]},
@@ -74,7 +74,7 @@ struct PlainLayer {
   }
 
   // (x, y) → (x cos a - y sin a, x sin a + y cos a), for every pair of every head.
-  void turn(View<Complex, 4> heads, const RotaryPositions& where) const {
+  void apply_rotary(View<Complex, 4> heads, const RotaryPositions& where) const {
     const RotaryTable* const table = layer_.options.rotary.table;
     if (table == nullptr) return;
     const bool neighbours = table->options().pairing == RotaryPairing::interleaved;
@@ -297,8 +297,8 @@ TEST(MultiHead, ScoreOptionsAndTheirGradientsAreAttentions) {
                          gradients);
 
       const Shape<4> heads_shape{s.batch, s.t_q, s.heads, s.d_v};
-      Tensor out({s.batch, s.t_q, s.heads, s.d_v}), reference({s.batch, s.heads, s.t_q}), sum = reference;
-      RowStates<float> rows{reference.view<3>(), sum.view<3>()};
+      Tensor out({s.batch, s.t_q, s.heads, s.d_v}), shift({s.batch, s.heads, s.t_q}), sum = shift;
+      RowStates<float> rows{shift.view<3>(), sum.view<3>()};
       if (normaliser == Normaliser::sigmoid) rows = {};
       attention_forward(layer.state.attention, options, out.view<4>(), rows);
       EXPECT_EQ(floats(layer.state.concat), floats(out));

@@ -19,7 +19,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 void expect_same(const AttentionResults& a, const AttentionResults& b) {
   EXPECT_TRUE(same_bits(a.out, b.out)) << "out";
-  EXPECT_TRUE(same_bits(a.reference, b.reference)) << "reference";
+  EXPECT_TRUE(same_bits(a.shift, b.shift)) << "shift";
   EXPECT_TRUE(same_bits(a.sum, b.sum)) << "sum";
   EXPECT_TRUE(same_bits(a.d_q, b.d_q)) << "d_q";
   EXPECT_TRUE(same_bits(a.d_k, b.d_k)) << "d_k";
@@ -44,12 +44,10 @@ View<float, 3> part_of(View<float, 3> view, int64_t b, int64_t first, int64_t co
 }
 
 AttentionResults results_of(const AttentionCase& c, const Part& at) {
-  return {values_of(part_of(c.out, at.b, at.q, at.queries)),
-          values_of(part_of(c.rows.reference, at.b, at.q, at.queries)),
-          values_of(part_of(c.rows.sum, at.b, at.q, at.queries)),
-          values_of(part_of(c.d_q, at.b, at.q, at.queries)),
-          values_of(part_of(c.d_k, at.b, at.k, at.keys)),
-          values_of(part_of(c.d_v, at.b, at.k, at.keys))};
+  return {
+      values_of(part_of(c.out, at.b, at.q, at.queries)),      values_of(part_of(c.rows.shift, at.b, at.q, at.queries)),
+      values_of(part_of(c.rows.sum, at.b, at.q, at.queries)), values_of(part_of(c.d_q, at.b, at.q, at.queries)),
+      values_of(part_of(c.d_k, at.b, at.k, at.keys)),         values_of(part_of(c.d_v, at.b, at.k, at.keys))};
 }
 
 void copy(View<const float, 4> from, View<float, 4> to) {
@@ -214,7 +212,7 @@ TEST_F(SameBits, ForACausalSequencePrefixByPrefix) {
       prefix.forward();
       EXPECT_TRUE(same_bits(values_of(prefix.out), values_of(part_of(c.out, 0, 0, length))));
       EXPECT_TRUE(same_bits(values_of(prefix.rows.sum), values_of(part_of(c.rows.sum, 0, 0, length))));
-      EXPECT_TRUE(same_bits(values_of(prefix.rows.reference), values_of(part_of(c.rows.reference, 0, 0, length))));
+      EXPECT_TRUE(same_bits(values_of(prefix.rows.shift), values_of(part_of(c.rows.shift, 0, 0, length))));
     }
   });
 }

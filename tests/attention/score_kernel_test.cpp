@@ -71,7 +71,7 @@ TEST(ScoreKernel, EachOptionAloneMatchesTheReference) {
 // Everything that a case computes, one list after the other.
 std::vector<std::vector<float>> all_results(AttentionCase& c) {
   const AttentionResults plain = run(c);
-  std::vector<std::vector<float>> results{plain.out, plain.d_q, plain.d_k, plain.d_v, plain.reference, plain.sum};
+  std::vector<std::vector<float>> results{plain.out, plain.d_q, plain.d_k, plain.d_v, plain.shift, plain.sum};
   const auto add = [&](auto view) {
     if (view.data() != nullptr) results.push_back(values_of(view));
   };
@@ -181,7 +181,7 @@ TEST(ScoreKernel, MinusInfinityInTheBiasHidesItsKeyEvenWhereItIsNotFinite) {
       expect_close(c, expected);
       EXPECT_EQ(c.out(1, 7, 2, 0), 0.0F);
       EXPECT_EQ(c.rows.sum(1, 2, 7), 0.0F);
-      EXPECT_EQ(c.rows.reference(1, 2, 7), -kInfinity);
+      EXPECT_EQ(c.rows.shift(1, 2, 7), -kInfinity);
       EXPECT_EQ(c.d_k(0, 140, 1, 0), 0.0F);
       EXPECT_EQ(c.score_gradients.d_bias.view(0, 0, 3, 140), 0.0F);
     });
@@ -249,7 +249,7 @@ TEST(ScoreKernel, SinksOfAnySizeKeepTheSoftmaxRight) {
   });
 }
 
-// Slopes that move whole pieces out of the range of the reference 0, to both sides, and across its bounds.
+// Slopes that move whole pieces out of the range of the shift 0, to both sides, and across its bounds.
 TEST(ScoreKernel, BiasesThatMoveScoresFarKeepTheSoftmaxRight) {
   const std::vector<float> slopes{2.0F, 0.35F, 0.31F, -1.0F};
   AttentionCase c({.batch = 1, .t_q = 300, .t_k = 300, .heads = 4, .kv_heads = 4, .d_k = 8, .d_v = 8}, Layout::bthd, 3);

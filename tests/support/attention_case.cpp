@@ -147,8 +147,8 @@ AttentionCase::AttentionCase(const AttentionSizes& s, Layout layout, uint64_t se
   d_q = make(s.t_q, s.heads, s.d_k, layout, 0);
   d_k = make(s.t_k, s.kv_heads, s.d_k, layout, 0);
   d_v = make(s.t_k, s.kv_heads, s.d_v, layout, 0);
-  Tensor& reference = tensors_.emplace_back(std::vector<int64_t>{s.batch, s.heads, s.t_q});
-  rows.reference = reference.view<3>();
+  Tensor& shift = tensors_.emplace_back(std::vector<int64_t>{s.batch, s.heads, s.t_q});
+  rows.shift = shift.view<3>();
   Tensor& sum = tensors_.emplace_back(std::vector<int64_t>{s.batch, s.heads, s.t_q});
   rows.sum = sum.view<3>();
 }
@@ -202,7 +202,7 @@ void AttentionCase::backward() {
 
 void AttentionCase::clear_results() {
   for (const View<float, 4>& view : {out, d_q, d_k, d_v}) for_each_element(view, set_nan);
-  for (const View<float, 3>& view : {rows.reference, rows.sum}) for_each_element(view, set_nan);
+  for (const View<float, 3>& view : {rows.shift, rows.sum}) for_each_element(view, set_nan);
   const auto clear = [](auto view) {
     if (view.data() != nullptr) for_each_element(view, set_nan);
   };
@@ -216,8 +216,8 @@ AttentionResults run(AttentionCase& c) {
   c.clear_results();
   c.forward();
   c.backward();
-  return {values_of(c.out), values_of(c.rows.reference), values_of(c.rows.sum), values_of(c.d_q), values_of(c.d_k),
-          values_of(c.d_v)};
+  return {values_of(c.out), values_of(c.rows.shift), values_of(c.rows.sum),
+          values_of(c.d_q), values_of(c.d_k),        values_of(c.d_v)};
 }
 
 // A view in double; null stays null.

@@ -60,8 +60,8 @@ class AttentionCase {
 
 // The values of all results, row-major.
 struct AttentionResults {
-  std::vector<float> out, reference, sum;  // [B, Tq, H, Dv], [B, H, Tq] twice
-  std::vector<float> d_q, d_k, d_v;        // [B, T, H or Hkv, D]
+  std::vector<float> out, shift, sum;  // [B, Tq, H, Dv], [B, H, Tq] twice
+  std::vector<float> d_q, d_k, d_v;    // [B, T, H or Hkv, D]
 };
 
 // Runs forward and backward on fresh results: whatever was in them before is NaN when they begin.

@@ -63,7 +63,7 @@ inline void decode_chunk(KvCache& cache, std::span<const int64_t> sequences, Att
   of_chunk.scores = options_of_chunk(options.scores, first, count);
   RowStates<float> rows;
   if (options.scores.normaliser == Normaliser::softmax) {
-    rows = {c.rows.reference.slice(2, first, count), c.rows.sum.slice(2, first, count)};
+    rows = {c.rows.shift.slice(2, first, count), c.rows.sum.slice(2, first, count)};
   }
   attention_decode(cache, sequences, c.q.slice(1, first, count), of_chunk, c.out.slice(1, first, count), rows);
 }
@@ -87,16 +87,16 @@ inline std::vector<int64_t> add_sequences(KvCache& cache, int64_t count) {
 
 // Everything that a forward or a decode writes.
 struct DecodeBits {
-  std::vector<float> out, reference, sum;
+  std::vector<float> out, shift, sum;
 };
 
 inline DecodeBits bits_of(const AttentionCase& c) {
-  return {values_of(c.out), values_of(c.rows.reference), values_of(c.rows.sum)};
+  return {values_of(c.out), values_of(c.rows.shift), values_of(c.rows.sum)};
 }
 
 inline void expect_same(const DecodeBits& got, const DecodeBits& expected) {
   EXPECT_TRUE(same_bits(got.out, expected.out)) << "out";
-  EXPECT_TRUE(same_bits(got.reference, expected.reference)) << "reference";
+  EXPECT_TRUE(same_bits(got.shift, expected.shift)) << "shift";
   EXPECT_TRUE(same_bits(got.sum, expected.sum)) << "sum";
 }
 

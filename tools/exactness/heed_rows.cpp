@@ -63,13 +63,13 @@ void answer(const Sizes& sizes) {
   Tensor d_q(q.shape());
   Tensor d_k(k.shape());
   Tensor d_v(v.shape());
-  Tensor reference({sizes.batch, sizes.heads, sizes.t_q});
+  Tensor shift({sizes.batch, sizes.heads, sizes.t_q});
   Tensor sum({sizes.batch, sizes.heads, sizes.t_q});
 
   const heed::AttentionInputs inputs{view_of(q), view_of(k), view_of(v)};
   heed::AttentionOptions options;
   if (sizes.causal) options.mask = heed::Mask::causal();
-  const heed::RowStates<float> rows{reference.view<3>(), sum.view<3>()};
+  const heed::RowStates<float> rows{shift.view<3>(), sum.view<3>()};
   heed::attention_forward(inputs, options, view_of(out), rows);
   heed::attention_backward(inputs, options, {view_of(out), rows, view_of(d_out)},
                            {view_of(d_q), view_of(d_k), view_of(d_v)});
