@@ -102,8 +102,8 @@ void BackwardBlock::run() {
   write_key_gradients();
 }
 
-// Copies rows of d floats into rows of `width`, times factor(row), the rest 0; and, where `unscaled` is not null, without
-// the factor too. False when a value was not finite.
+// Copies rows of d floats, times factor(row), into rows of `width`, zero-padded; if `unscaled` is not null, also
+// without the factor. Returns false if a value is not finite.
 template <class Factor>
 HWY_INLINE bool copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t d, Factor factor, float* to,
                           int64_t width, float* unscaled = nullptr) {

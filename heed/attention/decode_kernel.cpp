@@ -135,7 +135,7 @@ void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const st
   compute_stored<uint16_t>(group, first_group, next, mode);
 }
 
-// Passes 1 to 3 (decode_piece.h). Where tiles prefetch blocks (stream_tile.h), that is v while k is read, and the next k
+// Passes 1 to 3 (decode_piece.h). Tiles that prefetch blocks (stream_tile.h) prefetch v while k is read, and the next k
 // while v is read.
 template <class Element>
 void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const std::byte* next, RowMode mode) {

@@ -55,13 +55,13 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
     panel_[i].total = {take(d_v_ * kWidth), take(kWidth), take(kWidth)};
     panel_[i].rest = {take(d_v_ * kWidth), nullptr, take(kWidth)};
   }
-  // Rows of k or v that do not follow each other share few sets of the caches, so a piece is copied once for all
-  // panels; a single panel would not earn it back.
+  // Rows of k or v that are not contiguous map to few cache sets, so a piece is copied once for all panels. A single
+  // panel would not recoup the copy.
   copy_rows_ = panels_ > 1;
 }
 
-// A single panel reads k and v only once, from wherever they lie, and has little to do meanwhile: it prefetches the next
-// piece as fast as it reads this one (4 queries on 32768 keys: 1.5 times as fast as without).
+// A single panel reads k and v only once, in place, and is not compute-bound: it prefetches the next piece as fast as
+// it reads this one (4 queries on 32768 keys: 1.5 times as fast as without).
 void ForwardBlock::prefetch_piece(int64_t begin, int64_t keys) {
   const int64_t first = block_.segment.k_begin + begin;
   prefetcher_.clear();
