@@ -23,7 +23,7 @@ constexpr const char* kName = "attention_decode";
 // Pieces of a task where an item is shared by threads.
 constexpr int64_t kTaskPieces = 4;
 
-// How far the positions of items may lie apart, where they are stated: one list of distances serves all items.
+// How far apart the stated positions of items may be: one list of distances serves all items.
 constexpr int64_t kMostApart = int64_t{1} << 24;
 
 // Everything of a call that the two paths share.

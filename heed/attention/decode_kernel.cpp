@@ -1,10 +1,10 @@
 // Decode for one item of the batch and one key/value head: a few rows (queries times heads of the group) against its
-// pages. Keys are in lanes for the scores and widths for the products, so k and v are read once, as they lie.
+// pages. Keys are in lanes for the scores and widths for the products, so k and v are read once, in place.
 //
 //   for each piece (one page) and up to 4 rows:
 //     1. scores:   scores[row][key] = k · q, weights = 256^scores, 0 where hidden
 //     2. products: o[row][d] += weights · v, and the sum of the weights, key by key
-//     3. shift: 0 when that sum is in range, else 1 and 2 again with the piece's true maximum
+//     3. shift: 0 if that sum is in range, else 1 and 2 again with the piece's true maximum
 //     4. merge into the states of the rows' groups, and these into their totals (decode_groups.h)
 //   at the end out = o / sum.
 #include "heed/simd/target.h"

@@ -221,7 +221,7 @@ void KvCache::check_room(std::span<const KvChunk> chunks) {
 void KvCache::append(std::span<const KvChunk> chunks) {
   for (const KvChunk& chunk : chunks) check_chunk(chunk);
   check_room(chunks);
-  // Nothing below is refused. What may run out of memory comes first.
+  // No errors below this point. Allocations that may fail come first.
   for (const KvChunk& chunk : chunks) {
     Sequence& sequence = at("KvCache::append", chunk.sequence);
     const auto pages = static_cast<size_t>(divide_up(sequence.length + chunk.k.size(0), kPageKeys));

@@ -68,7 +68,7 @@ Matrices read_score_matrix(const NamedValue& value, const NumberRules& number_ru
   return matrices;
 }
 
-// Where the queries stand among the keys. `user` names what needs to know.
+// How the queries are aligned with the keys. `user` names the option that needs it.
 QueryPositions read_positions(const CheckFileTable& file, const std::string& user, int64_t t_q, int64_t t_k) {
   const std::string align = read_word(file, "align", {"", "bottom-right", "top-left"});
   if (align == "top-left") return QueryPositions::top_left();

@@ -9,7 +9,7 @@
 namespace heed::explain {
 namespace {
 
-// Weights lie between 0 and 1: a whole number there says 0.0 or 1.0, and a unit of 1 would let anything pass.
+// Weights are between 0 and 1: an integer there means 0.0 or 1.0, and a unit of 1 would accept anything.
 constexpr double kMostUnitOfWeights = 0.1;
 
 WrittenNumber as_graded(AttentionStep step, WrittenNumber number) {

@@ -77,7 +77,7 @@ HWY_INLINE void finish(const MatmulCall& call, RegisterTile<R, C>& tile, int64_t
   }
 }
 
-// Where a tile will be stored, brought near while it is computed: a store that misses stalls the next tile.
+// Prefetches a tile's destination while the tile is computed: a store that misses stalls the next tile.
 template <int R, int C>
 HWY_INLINE void prefetch_c(const MatmulCall& call, int64_t row, int64_t column) {
   const int64_t last = call.panels.columns - 1;

@@ -183,7 +183,7 @@ struct PoolState {
   std::mutex mutex;  // held while the pool runs or changes
   std::unique_ptr<Pool> pool;
   std::atomic<int> threads{available_cores()};
-  std::atomic<int> started{1};  // of the pool at hand
+  std::atomic<int> started{1};  // of the current pool
   std::atomic<int> missing{0};  // the most that a pool had to do without
 };
 
