@@ -162,7 +162,7 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
   });
 }
 
-// 4. The piece into its group. Equal shifts, as mostly, leave a sum.
+// 4. Merges the piece into its group. With equal shifts, the usual case, this is an addition.
 void DecodeRows::merge(int64_t row, const float* piece) {
   const float m = shift_[row];
   const float m_piece = piece[0];
@@ -185,7 +185,7 @@ float DecodeRows::factor_of(int64_t row) const {
   return hn::GetLane(output_factor(job_.scores, hn::Set(kFloats, sum_[row])));
 }
 
-// Are the sum and the output? 0 · x is NaN for NaN and ±∞ alone.
+// True if the sum and the output are finite: 0 · x is NaN only for NaN and ±∞.
 bool DecodeRows::is_finite(int64_t row) const {
   const float* o = o_ + row * layout_.v_step;
   const float factor = factor_of(row);
@@ -194,7 +194,7 @@ bool DecodeRows::is_finite(int64_t row) const {
   return probe == 0.0F;
 }
 
-// Rows that are not finite again: alone, so that keys which only others see take no part; then with true maxima.
+// Recomputes rows that are not finite: one at a time, without the keys that only other rows see; then with true maxima.
 void DecodeRows::finish() {
   finish_groups(0, rows_);
   for (int64_t row = 0; row < rows_; ++row) {

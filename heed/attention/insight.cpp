@@ -162,7 +162,7 @@ void write_heads(const Call& call, const AttentionInputs& inputs, const RowRange
       [&]<Isa isa>(const QueryBlock& block, Arena& memory) { forward_block<isa>(job, block, nullptr, memory); });
 }
 
-// Refuses a result that is a null view or whose last dimension is not contiguous.
+// Rejects a result that is a null view or whose last dimension is not contiguous.
 template <int N>
 void check_result(const char* function, const char* name, const View<float, N>& result) {
   check_view(function, name, result);
@@ -170,7 +170,7 @@ void check_result(const char* function, const char* name, const View<float, N>& 
         "; its last dimension must be contiguous (stride 1)");
 }
 
-// Refuses [begin, begin + count) that is not within 0 … size.
+// Rejects [begin, begin + count) that is not within 0 … size.
 void check_range(const char* function, const char* name, int64_t begin, int64_t count, int64_t size) {
   check(begin >= 0 && count >= 0 && begin <= size && count <= size - begin, function, count, " ", name, " from ", begin,
         " on are asked for, but there are ", size, ": 0 … ", size - 1);

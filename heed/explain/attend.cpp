@@ -94,7 +94,7 @@ std::vector<TopKeys> top_keys_of(const AttendRun& run, const AttendRequest& requ
   return result;
 }
 
-// attention_plan looks at shapes alone.
+// attention_plan only uses shapes.
 AttentionPlan plan_of(const AttendCase& given, const AttendSizes& s) {
   const float any = 0.0F;
   return attention_plan({{&any, {s.batch, s.t_q, s.heads, s.d_k}},

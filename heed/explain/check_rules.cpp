@@ -51,7 +51,7 @@ std::string read_word(const CheckFileTable& file, const std::string& name, const
   value.refuse("it is " + got, hint);
 }
 
-// A matrix for all heads, or one a head.
+// A matrix for all heads, or one per head.
 Matrices read_score_matrix(const NamedValue& value, const NumberRules& number_rules, int64_t heads, int64_t t_q,
                            int64_t t_k) {
   const NestedNumbers read = read_numbers(value, number_rules);

@@ -60,7 +60,7 @@ void apply_laws(const std::vector<BrokenLaw>& laws, GradedStep& weights) {
   }
 }
 
-// Has a step that this one comes from a slip?
+// True if a step that this one is computed from has a slip.
 bool is_after_slip(const WorkedExample& example, const Grading& grading, AttentionStep step) {
   for (const AttentionStep each : claimed_before(example, step)) {
     const GradedStep& before = *grading.find(each);
