@@ -106,7 +106,7 @@ void list_blocks(const Problem& problem, const AttentionOptions& options, Backwa
   });
 }
 
-// What is needed of each query before the blocks begin.
+// Per-query preparation before the blocks start.
 template <Isa isa>
 void prepare(const Problem& problem, const BackwardJob& job, const Memory& memory) {
   const MaskSizes& sizes = problem.sizes;
@@ -119,8 +119,8 @@ void prepare(const Problem& problem, const BackwardJob& job, const Memory& memor
   });
 }
 
-// Tasks are key/value heads where they fill the threads evenly enough, so that a head's d_q stays in one core's cache;
-// else single blocks of keys, which wait for their turn to add to d_q. The bits are the same.
+// Tasks are key/value heads if these balance the threads well enough, so that a head's d_q stays in one core's cache;
+// otherwise single blocks of keys, which wait for their turn to add to d_q. The bits are the same.
 template <Isa isa>
 void run_blocks(const BackwardJob& job, const Memory& memory, int64_t heads) {
   const int64_t n = threads();
@@ -131,7 +131,7 @@ void run_blocks(const BackwardJob& job, const Memory& memory, int64_t heads) {
   };
   if (heads % n != 0 && heads < 8 * n) return parallel_for(memory.blocks, run);
   parallel_for(heads, [&](int64_t head, int worker) {
-    // The blocks of one head follow each other in the list.
+    // The blocks of one head are contiguous in the list.
     const auto of_head = [&](const KeyBlock& block) { return block.b * job.inputs.k.size(2) + block.kv_head; };
     const KeyBlock* const list = memory.list;
     const KeyBlock* const end = list + memory.blocks;

@@ -102,8 +102,13 @@ void BackwardBlock::run() {
   write_key_gradients();
 }
 
+<<<<<<< HEAD
 // Copies rows of d floats into rows of `width`, times factor(row), the rest 0; `unscaled`, where not null, receives the
 // same rows without the factor. False when a value was not finite.
+=======
+// Copies rows of d floats, times factor(row), into rows of `width`, zero-padded; if `unscaled` is not null, also
+// without the factor. Returns false if a value is not finite.
+>>>>>>> h3
 template <class Factor>
 HWY_INLINE bool copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t d, Factor factor, float* to,
                           int64_t width, float* unscaled = nullptr) {
@@ -148,7 +153,7 @@ void BackwardBlock::pack_keys() {
   }
 }
 
-// The keys of the block that each row may see. False when there are none.
+// The keys of the block that each row may see. False if there are none.
 bool BackwardBlock::set_ranges(QueryTile& tile) const {
   tile.masked = !job_.mask->dense().empty();
   tile.hidden_by_bias = false;
@@ -165,7 +170,7 @@ bool BackwardBlock::set_ranges(QueryTile& tile) const {
   return any;
 }
 
-// The tile's rows of q and d_out, and what forward kept of them. False when a value was not finite.
+// The tile's rows of q and d_out, and their row states. False if a value is not finite.
 bool BackwardBlock::load_rows(QueryTile& tile) {
   const View<const float, 4>& q = job_.inputs.q;
   const View<const float, 4>& d_out = job_.outputs.d_out;
@@ -219,8 +224,8 @@ VisibleLanes BackwardBlock::lanes_of(const QueryTile& tile, int64_t row, int64_t
   return {tile.begin + row, tile.end + row, has_dense(tile) ? dense_ + row * kBlockKeys + key : nullptr, key};
 }
 
-// 1 and 2. p and ds of the whole tile. Begins and ends of the rows' ranges never fall from one row to the next, so the
-// first row's begin and the last row's end bound a group of rows; vectors outside are 0 and cost nothing else.
+// 1 and 2. p and ds of the whole tile. Begins and ends of the rows' ranges never decrease from row to row, so the first
+// row's begin and the last row's end bound a group of rows; vectors outside are set to 0 at no other cost.
 void BackwardBlock::fill_scores(const QueryTile& tile) {
   for (int i = 0; i < panels_; ++i) {
     const KeyPanel& panel = panel_[i];
@@ -317,7 +322,7 @@ void BackwardBlock::multiply_keys(const QueryTile& tile, const float* weights, c
     int64_t first = 0;
     int64_t last = 0;
     for_each_row_tile<C>(keys_, [&]<int R>(int64_t key) HWY_ATTR {
-      // The rows that see one of these keys: both bounds only rise with the key.
+      // The rows that see one of these keys: both bounds only increase with the key.
       while (first < tile.rows && tile.end[first] <= key) ++first;
       while (last < tile.rows && tile.begin[last] < key + R) ++last;
       if (first >= last) return;
@@ -381,7 +386,7 @@ HWY_AFTER_NAMESPACE();
 
 namespace heed {
 
-// What a whole block of keys takes.
+// Scratch of a whole block of keys.
 template <>
 size_t backward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
   BackwardJob job;

@@ -1,4 +1,4 @@
-// What the backward kernels of each instruction set are given. Internal to heed/attention.
+// The interface of the backward kernels. Internal to heed/attention.
 #pragma once
 
 #include <atomic>
@@ -9,13 +9,13 @@
 
 namespace heed {
 
-// Keys of a block are counted from the segment's first key. d_q sums over keys block by block, in order, so this is
-// part of the order of arithmetic.
+// Keys per block, counted from the segment's first key. d_q sums over keys block by block, in order, so this is part of
+// the order of arithmetic.
 inline constexpr int64_t kBlockKeys = 192;
 inline constexpr int64_t kTileQueries = 96;
 
-// d_k and d_v sum over queries tile by tile, the tiles of a head in groups of this many, counted from the segment's
-// first query, and the groups into a total. Part of the order of arithmetic too.
+// d_k and d_v sum over queries tile by tile. The tiles of a head are summed in groups of this many, counted from the
+// segment's first query, and the groups into a total. Also part of the order of arithmetic.
 inline constexpr int64_t kGroupTiles = 16;
 
 // One block of keys of one segment, item and key/value head.
@@ -26,15 +26,15 @@ struct KeyBlock {
   int64_t k_begin = 0;
   int64_t k_end = 0;
   KeyRangeRule rule;                             // within the segment
-  const std::atomic<int64_t>* before = nullptr;  // steps that the block before this one has added to d_q; null: all
-  std::atomic<int64_t>* done = nullptr;          // steps that this block has added to d_q; null: nobody asks
-  int64_t tiles = 0;                             // of queries: the steps are these for each query head of the group
+  const std::atomic<int64_t>* before = nullptr;  // steps that the preceding block has added to d_q; null: all
+  std::atomic<int64_t>* done = nullptr;          // steps that this block has added to d_q; null: not needed
+  int64_t tiles = 0;                             // of queries; a step is one tile of one query head of the group
 
-  // Only with score options whose gradients are asked for:
-  const KeyBlock* bias_before = nullptr;  // blocks that add to the same part of d_bias before this one; null: none
+  // Only with score options whose gradients are requested:
+  const KeyBlock* bias_before = nullptr;  // blocks that add to the same part of d_bias first; null: none
   const KeyBlock* bias_before_end = nullptr;
-  bool bias_by_tile = false;        // it is one block with the same keys: tile waits for tile
-  double* position_sums = nullptr;  // [group][1 + buckets]: of the slope and the table; null: not asked
+  bool bias_by_tile = false;        // it is one block with the same keys: wait tile by tile
+  double* position_sums = nullptr;  // [group][1 + buckets]: for the slope and the table; null: not requested
   int64_t query_offset = 0;         // the position of query 0
 };
 
@@ -45,20 +45,20 @@ struct BackwardJob {
   const Mask* mask = nullptr;
   float scale = 0.0F;
   float score_factor = 0.0F;  // scale · log256 e, as in forward
-  float value_scale = 0.0F;   // what v and delta are multiplied by: the scale, or 1 where options apply it later
+  float value_scale = 0.0F;   // factor of v and delta: the scale, or 1 if options apply it later
   ScoreJob scores{};
   int64_t position_sums = 0;  // 1 + buckets
   bool adds_to_bias =
-      false;  // d_bias was set to 0 before, or is added to; else the first block to reach a part of it writes it
-  bool zeroes_d_q = false;  // no keys, no blocks, so backward_prepare sets d_q to 0; else the first block writes it
-  // Of each query, [B, H, Tq], by backward_prepare:
+      false;  // d_bias was zeroed before, or is added to; else the first block to reach a part of it overwrites it
+  bool zeroes_d_q = false;  // no keys, so no blocks: backward_prepare zeroes d_q; else the first block writes it
+  // Per query, [B, H, Tq], filled by backward_prepare:
   View<float, 3> shift{};
-  View<float, 3> inverse_sum{};  // 1 / sum, 0 for a query that sees nothing; times 1 / (1 - p) with dropout
+  View<float, 3> inverse_sum{};  // 1 / sum, 0 for a query that sees no key; times 1 / (1 - p) with dropout
   View<float, 3> delta{};        // value_scale · Σ_d d_out · out / sum
 };
 
-// Fills shift, inverse_sum and delta of queries [q_begin, q_end) of one item and head. Returns their part of the
-// gradient of the head's sink.
+// Fills shift, inverse_sum and delta of queries [q_begin, q_end) of one item and head. Returns their contribution to
+// the gradient of the head's sink.
 template <Isa isa>
 double backward_prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t q_begin, int64_t q_end);
 
@@ -66,7 +66,7 @@ double backward_prepare(const BackwardJob& job, int64_t b, int64_t head, int64_t
 template <Isa isa>
 size_t backward_scratch(int64_t d_k, int64_t d_v);
 
-// Writes d_k and d_v of one block of keys and adds the block's part to d_q.
+// Writes d_k and d_v of one block of keys and adds the block's contribution to d_q.
 template <Isa isa>
 void backward_block(const BackwardJob& job, const KeyBlock& block, Arena& scratch);
 

@@ -18,7 +18,7 @@ float sum_exponent(float sum) {
   return static_cast<float>(std::ilogb(sum));
 }
 
-// Σ_d a · b of four rows, in the lanes of a fixed tree: every row's bits depend on itself alone.
+// Σ_d a · b of four rows, in the lanes of a fixed tree: each row's bits depend only on itself.
 HWY_INLINE void dot_rows(const float* const (&a)[4], const float* const (&b)[4], int64_t d, float (&result)[4]) {
   Vector sums[4];
   for (int r = 0; r < 4; ++r) {

@@ -1,5 +1,4 @@
-// What the backward kernel does rarely: rows that see one key, values that are not finite. For backward_kernel.cpp
-// only.
+// Slow paths of the backward kernel: rows that see one key, and nonfinite values. For backward_kernel.cpp only.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +9,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// A row that sees one key gives it the weight 1 whatever the scores are, so that its gradient of them is exactly 0.
+// A row that sees one key gives it weight 1 for any score, so the gradient of its scores is exactly 0.
 inline void BackwardBlock::find_single_keys(QueryTile& tile) const {
   tile.has_single = false;
   if (job_.scores.sigmoid || job_.scores.sinks.data() != nullptr) return;
   for (int64_t row = 0; row < tile.rows; ++row) {
-    // Of this block first: few rows see a single key of it, and the others need no look at the whole row.
+    // Count within this block first: few rows see a single key of it, and only those need their whole row checked.
     const int64_t begin = tile.begin[row];
     const int64_t end = tile.end[row];
     const float* const dense = dense_ + row * kBlockKeys;
@@ -41,7 +40,7 @@ inline bool BackwardBlock::sees_one_key(int64_t head, int64_t q) const {
   return seen == 1;
 }
 
-// Times 0, so that NaN stays.
+// Multiplies by 0, so that NaN stays NaN.
 inline void BackwardBlock::zero_single_keys(const QueryTile& tile) {
   for (int64_t row = 0; row < tile.rows; ++row) {
     if (!tile.single[row]) continue;
@@ -52,7 +51,7 @@ inline void BackwardBlock::zero_single_keys(const QueryTile& tile) {
   }
 }
 
-// 3, where a hidden q, k or d_out is not finite: the same chains without the hidden pairs.
+// Pass 3 if a hidden q, k or d_out is not finite: the same chains without the hidden pairs.
 inline void BackwardBlock::multiply_queries_careful(const QueryTile& tile) {
   for (int64_t row = 0; row < tile.rows; ++row) {
     for (int64_t i = 0; i < width_k_; i += kLanes) {

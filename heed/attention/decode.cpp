@@ -20,13 +20,13 @@ namespace {
 
 constexpr const char* kName = "attention_decode";
 
-// Pieces of a task where an item is shared by threads.
+// Pieces per task if an item is shared by threads.
 constexpr int64_t kTaskPieces = 4;
 
-// How far the positions of items may lie apart, where they are stated: one list of distances serves all items.
+// How far apart the stated positions of items may be: one list of distances serves all items.
 constexpr int64_t kMostApart = int64_t{1} << 24;
 
-// Everything of a call that the two paths share.
+// The state of a call that the two paths share.
 struct DecodeCall {
   const KvCache& cache;
   std::span<const int64_t> sequences;
@@ -172,7 +172,7 @@ void decode_blocks(DecodeCall& call) {
   });
 }
 
-// A part of an item that one thread computes, where threads share items.
+// The part of an item that one thread computes, if threads share items.
 struct PieceTask {
   int64_t item = 0;
   int64_t first_piece = 0;
@@ -217,8 +217,8 @@ class FewQueries {
     return begin < end ? KeyRange{begin / kPageKeys, divide_up(end, kPageKeys)} : KeyRange{0, 0};
   }
 
-  // Whole items need no results in between, but they must fill the threads: many of them, or a number that divides well
-  // and none larger than the others.
+  // Whole items need no intermediate results, but they must keep all threads busy: many of them, or a number that
+  // divides evenly, with none larger than the others.
   bool threads_share_items() const {
     const int64_t count = threads();
     const bool even = items_ % count == 0 && pieces_ == items_ * most_pieces_;
@@ -275,7 +275,7 @@ class FewQueries {
       Arena scratch = workers.of(worker);
       decode_pieces<isa>(call_.job, part, results + task[i].results, scratch);
     });
-    // The results of an item follow each other, and so do the items.
+    // The results of an item are contiguous, and so are the items.
     parallel_for(items_, [&](int64_t i, int worker) {
       int64_t before = 0;
       for (int64_t other = 0; other < i; ++other) before += item_[other].end_piece - item_[other].first_piece;

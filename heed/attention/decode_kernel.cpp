@@ -1,10 +1,10 @@
 // Decode for one item of the batch and one key/value head: a few rows (queries times heads of the group) against its
-// pages. Keys are in lanes for the scores and widths for the products, so k and v are read once, as they lie.
+// pages. Keys are in lanes for the scores and widths for the products, so k and v are read once, in place.
 //
 //   for each piece (one page) and up to 4 rows:
 //     1. scores:   scores[row][key] = k · q, weights = 256^scores, 0 where hidden
 //     2. products: o[row][d] += weights · v, and the sum of the weights, key by key
-//     3. shift: 0 when that sum is in range, else 1 and 2 again with the piece's true maximum
+//     3. shift: 0 if that sum is in range, else 1 and 2 again with the piece's true maximum
 //     4. merge into the states of the rows' groups, and these into their totals (decode_groups.h)
 //   at the end out = o / sum.
 #include "heed/simd/target.h"
@@ -135,8 +135,8 @@ void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const st
   compute_stored<uint16_t>(group, first_group, next, mode);
 }
 
-// Passes 1 to 3 (decode_piece.h). Where tiles prefetch blocks (stream_tile.h), v is prefetched while k is read, and the
-// next k while v is read.
+// Passes 1 to 3 (decode_piece.h). Tiles that prefetch blocks (stream_tile.h) prefetch v while k is read, and the next k
+// while v is read.
 template <class Element>
 void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const std::byte* next, RowMode mode) {
   const int64_t page = item_.pages[group.piece];
@@ -162,7 +162,7 @@ void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const s
   });
 }
 
-// 4. The piece into its group. Equal shifts, as mostly, leave a sum.
+// 4. Merges the piece into its group. With equal shifts, the usual case, this is an addition.
 void DecodeRows::merge(int64_t row, const float* piece) {
   const float m = shift_[row];
   const float m_piece = piece[0];
@@ -185,7 +185,7 @@ float DecodeRows::factor_of(int64_t row) const {
   return hn::GetLane(output_factor(job_.scores, hn::Set(kFloats, sum_[row])));
 }
 
-// Are the sum and the output? 0 · x is NaN for NaN and ±∞ alone.
+// True if the sum and the output are finite: 0 · x is NaN only for NaN and ±∞.
 bool DecodeRows::is_finite(int64_t row) const {
   const float* o = o_ + row * layout_.v_step;
   const float factor = factor_of(row);
@@ -194,7 +194,7 @@ bool DecodeRows::is_finite(int64_t row) const {
   return probe == 0.0F;
 }
 
-// Rows that are not finite again: alone, so that keys which only others see take no part; then with true maxima.
+// Recomputes rows that are not finite: one at a time, without the keys that only other rows see; then with true maxima.
 void DecodeRows::finish() {
   finish_groups(0, rows_);
   for (int64_t row = 0; row < rows_; ++row) {

@@ -1,5 +1,5 @@
-// The rows of a piece in the decode kernel, without score options: scores, weights, products, and whether the shift
-// was right. For decode_kernel.cpp only.
+// One piece in the decode kernel, without score options: scores, weights, products, and the check of the shift. For
+// decode_kernel.cpp only.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
 // Calls visit.operator()<C>(at) for tiles of up to `most` vectors, each inside a panel, until the elements [begin, end)
-// of a row are covered. Whole tiles are all there is in most pieces: they get a loop of their own, without a choice.
+// of a row are covered. Most pieces have only full tiles: these get a loop of their own, without a branch on the width.
 template <int most, class Visit>
 HWY_INLINE void for_each_tile(const KvLayout& layout, int64_t begin, int64_t end, Visit visit) {
   constexpr int64_t kWhole = int64_t{most} * kLanes;
@@ -30,10 +30,10 @@ HWY_INLINE void for_each_tile(const KvLayout& layout, int64_t begin, int64_t end
   }
 }
 
-// Steps of a tile between two vectors of weights: known to the compiler, and few enough to spread the weights evenly.
+// Steps of a tile between two vectors of weights: a compile-time constant, small enough to spread the weights evenly.
 inline constexpr int64_t kStepsOfPart = 16;
 
-// 1. Scores of the keys that any row sees, in whole vectors, in the chains of forward.
+// 1. Scores of the keys that any row sees, in whole vectors, with the chains of forward.
 template <int R, class Element>
 void DecodeRows::score(const RowGroup& group, const Element* k, LinesAhead& ahead) {
   for_each_tile<kStreamVectors<R, Element>>(
@@ -42,7 +42,7 @@ void DecodeRows::score(const RowGroup& group, const Element* k, LinesAhead& ahea
       });
 }
 
-// Where rows share what is read, the weights of a tile's keys are computed in the midst of the next tile.
+// If rows share the keys, the weights of a tile's keys are computed while the next tile is accumulated.
 template <int R, int C, class Element>
 HWY_INLINE void DecodeRows::score_tile(const RowGroup& group, int64_t key, const Element* k, LinesAhead& ahead) {
   const auto nothing = [](int64_t) HWY_ATTR {};
@@ -70,7 +70,7 @@ HWY_INLINE void DecodeRows::score_tile(const RowGroup& group, int64_t key, const
   }
 }
 
-// 1. The next vector of keys: weights = 256^(score - shift of the row), 0 where hidden.
+// 1. Weights of the next vector of keys: 256^(score - shift of the row), 0 where hidden.
 template <int R>
 HWY_INLINE void DecodeRows::weigh_keys(const RowGroup& group) {
   const int64_t key = weighed_;
@@ -92,7 +92,7 @@ HWY_INLINE void DecodeRows::weigh_keys(const RowGroup& group) {
   weighed_ = key + kLanes;
 }
 
-// 2. o = weights · v, one chain over the keys for each element.
+// 2. o = weights · v, one chain over the keys per element.
 template <int R, class Element>
 void DecodeRows::multiply(const RowGroup& group, const Element* v, LinesAhead& ahead) {
   for_each_tile<kStreamVectors<R, Element>>(
@@ -110,7 +110,7 @@ void DecodeRows::multiply(const RowGroup& group, const Element* v, LinesAhead& a
       });
 }
 
-// The first widths, and in their shadow the weights that are still missing and the sum of all, likewise one chain.
+// The first tile of v, overlapped with the weights that are still missing and the sum of all weights, also one chain.
 template <int R, int C, class Element>
 HWY_INLINE void DecodeRows::multiply_and_sum(const RowGroup& group, RegisterTile<R, C>& tile, Stream<Element>& stream,
                                              LinesAhead& ahead) {
@@ -136,7 +136,7 @@ HWY_INLINE void DecodeRows::multiply_and_sum(const RowGroup& group, RegisterTile
   for (int r = 0; r < R; ++r) piece_result(r)[1] = hn::GetLane(sum[r]);
 }
 
-// 3. Is the shift 0 right for every row that sees a key of this piece?
+// 3. True if shift 0 is valid for every row that sees a key of this piece.
 template <int R>
 bool DecodeRows::sums_in_range(const RowGroup& group) const {
   bool all = true;
@@ -147,8 +147,7 @@ bool DecodeRows::sums_in_range(const RowGroup& group) const {
   return all;
 }
 
-// 3, rarely: the true maximum as the shift of the rows whose sum was out of range. The others get the same bits as
-// before.
+// 3, rarely: sets the shift of the rows whose sum was out of range to the true maximum. The others keep their bits.
 template <int R>
 void DecodeRows::use_true_maximum(const RowGroup& group) {
   for (int r = 0; r < R; ++r) {
@@ -156,7 +155,7 @@ void DecodeRows::use_true_maximum(const RowGroup& group) {
     if (result[1] >= kLeastSum && result[1] <= kMostSum) continue;
     result[0] = -std::numeric_limits<float>::infinity();
     for (int64_t key = group.from[r]; key < group.to[r]; ++key) {
-      result[0] = std::max(result[0], scores_[r * kPageKeys + key]);  // a NaN is not taken
+      result[0] = std::max(result[0], scores_[r * kPageKeys + key]);  // ignores NaN
     }
   }
 }

@@ -1,4 +1,5 @@
-// The rows of one item and key/value head in the decode kernel (decode_kernel.cpp has the story). Kernel sources only.
+// The rows of one item and key/value head in the decode kernel (decode_kernel.cpp has an overview). Kernel sources
+// only.
 #pragma once
 
 #include "heed/attention/decode_kernel.h"
@@ -33,7 +34,7 @@ class DecodeRows {
   void merge_pieces(const float* results);
 
  private:
-  static constexpr int64_t kUnit = 16;  // floats of a cache line
+  static constexpr int64_t kUnit = 16;  // floats per cache line
 
   void pack_queries();
   void clear_states(int64_t first, int64_t count);
@@ -57,7 +58,7 @@ class DecodeRows {
   template <int R>
   void use_true_maximum(const RowGroup& group);
 
-  // With score options, and where rows are computed again (decode_options.h).
+  // With score options, or when rows are recomputed (decode_options.h).
   template <int R, class Element>
   void compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, RowMode mode);
   void change_scores(const RowGroup& group);
@@ -73,11 +74,11 @@ class DecodeRows {
   void merge_sink(int64_t row, RowMode mode);
 
   void merge(int64_t row, const float* piece);
-  // Groups of pieces (decode_groups.h), of `count` rows from `first` on.
+  // Groups of pieces (decode_groups.h), for `count` rows from `first` on.
   void close_group(int64_t piece, int64_t first, int64_t count);
   void add_group_to_total(int64_t row);
   void finish_groups(int64_t first, int64_t count);
-  float factor_of(int64_t row) const;  // what o is multiplied by at the end
+  float factor_of(int64_t row) const;  // the final factor of o
   bool is_finite(int64_t row) const;
   void finish();
   void compute_again(int64_t row, RowMode mode);
@@ -86,30 +87,30 @@ class DecodeRows {
   int64_t query_of(int64_t row) const { return row / query_heads_; }
   int64_t head_of(int64_t row) const { return item_.kv_head * query_heads_ + row % query_heads_; }
 
-  // Reference, sum and o of the row r of the group at hand.
+  // Shift, sum and o of row r of the current group.
   float* piece_result(int r) const { return piece_ + r * piece_result_floats(layout_); }
 
   const DecodeJob& job_;
   const DecodeItem& item_;
   const KvLayout& layout_;
-  const int64_t query_heads_;  // that share the key/value head
+  const int64_t query_heads_;  // heads that share the key/value head
   const int64_t rows_;
 
   float* q_;                // [rows][Dk, padded], scaled
-  float* o_;                // [rows][v_step], of the group of pieces at hand; of all keys when they are finished
+  float* o_;                // [rows][v_step], of the current group of pieces; at the end, of all keys
   float* shift_;            // [rows]
   float* sum_;              // [rows]
-  bool has_total_ = false;  // the totals hold the groups before it
+  bool has_total_ = false;  // the totals hold the preceding groups
   float* total_o_;          // [rows][v_step]
   float* total_shift_;      // [rows]
   float* total_sum_;        // [rows]
-  float* rest_o_;           // [rows][v_step]: what the sums of the totals have lost
+  float* rest_o_;           // [rows][v_step]: rounding errors of the totals' sums
   float* rest_sum_;         // [rows]
-  float* scores_;           // [kStreamRows][kPageKeys] of the piece at hand
+  float* scores_;           // [kStreamRows][kPageKeys], of the current piece
   float* weights_;          // [kStreamRows][kPageKeys]
-  float* shown_;  // [kStreamRows][kPageKeys]: 0 where -∞ in the dense bias hides a key, else 1; null without one
-  float* piece_;  // [kStreamRows][piece_result_floats]
-  int64_t weighed_ = 0;  // the next key of the piece at hand that wants a weight; kPageKeys: none does
+  float* shown_;  // [kStreamRows][kPageKeys]: 0 where the dense bias is -∞ and hides a key, else 1; null without a bias
+  float* piece_;         // [kStreamRows][piece_result_floats]
+  int64_t weighed_ = 0;  // the next key of the current piece that needs a weight; kPageKeys: none
 };
 
 }  // namespace heed::HWY_NAMESPACE

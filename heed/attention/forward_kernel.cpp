@@ -55,13 +55,13 @@ ForwardBlock::ForwardBlock(const ForwardJob& job, const QueryBlock& block, const
     panel_[i].total = {take(d_v_ * kWidth), take(kWidth), take(kWidth)};
     panel_[i].rest = {take(d_v_ * kWidth), nullptr, take(kWidth)};
   }
-  // Rows of k or v that do not follow each other share few sets of the caches, so a piece is copied once for all
-  // panels; a single panel would not earn it back.
+  // Rows of k or v that are not contiguous map to few cache sets, so a piece is copied once for all panels. A single
+  // panel would not recoup the copy.
   copy_rows_ = panels_ > 1;
 }
 
-// A single panel reads k and v only once, from wherever they lie, and has little to compute: it prefetches the next
-// piece as fast as it reads this one (4 queries on 32768 keys: 1.5 times as fast as without).
+// A single panel reads k and v only once, in place, and is not compute-bound: it prefetches the next piece as fast as
+// it reads this one (4 queries on 32768 keys: 1.5 times as fast as without).
 void ForwardBlock::prefetch_piece(int64_t begin, int64_t keys) {
   const int64_t first = block_.segment.k_begin + begin;
   prefetcher_.clear();
@@ -177,7 +177,7 @@ void ForwardBlock::visit(QueryPanel& panel, const KeyPiece& piece, RowMode mode)
   panel.started = true;
 }
 
-// 1. Weights of the piece and their sums, score and 256^ in one go.
+// 1. Weights of the piece and their sums, with scores and 256^ fused.
 void ForwardBlock::exponentiate(const QueryPanel& panel, const KeyPiece& piece) {
   for (int i = 0; i < mask_.run_count(); ++i) {
     const KeyRun& run = mask_.run(i);
@@ -213,7 +213,7 @@ void ForwardBlock::exponentiate_run(const QueryPanel& panel, const KeyPiece& pie
   });
 }
 
-// 2. Is the shift 0 right for every query that sees a key of this piece?
+// 2. True if shift 0 is valid for every query that sees a key of this piece.
 bool ForwardBlock::sums_in_range(const QueryPanel& panel) const {
   bool all = true;
   for (int c = 0; c < panel.vectors; ++c) {
@@ -223,7 +223,7 @@ bool ForwardBlock::sums_in_range(const QueryPanel& panel) const {
   return all;
 }
 
-// 3. o += weights · v, one chain over the piece's keys, then added to (or merged with) what the panel has.
+// 3. o += weights · v, one chain over the piece's keys, then added to (or merged with) the panel's state.
 void ForwardBlock::multiply(QueryPanel& panel, const KeyPiece& piece, RowMode mode) {
   if (panel.zero_shifts && mode == RowMode::fast && mask_.runs_reach_last(panel.vectors)) {
     with_count<kPanelVectors>(panel.vectors, [&]<int C>() HWY_ATTR { multiply_all<C>(panel, piece); });
@@ -278,7 +278,7 @@ void ForwardBlock::multiply_run(const KeyPiece& piece, const KeyRun& run, float*
   });
 }
 
-// Every shift is 0: sums add up, and so does o where it was computed apart.
+// Every shift is 0: sums are added, and so is o if it was computed separately.
 void ForwardBlock::merge_zero_shifts(QueryPanel& panel, bool with_o) {
   for (int c = 0; c < panel.vectors; ++c) {
     float* shift = panel.group.shift + c * kLanes;
@@ -296,7 +296,7 @@ void ForwardBlock::merge_zero_shifts(QueryPanel& panel, bool with_o) {
   }
 }
 
-// out = o / sum; 0 for a query that saw no key. After the first time only the queries that were not finite.
+// out = o / sum; 0 for a query that saw no key. After the first time, only for the queries that were not finite.
 void ForwardBlock::write(const QueryPanel& panel, RowMode mode) {
   const SoftmaxState& state = panel.group;
   if (!panel.started) std::fill_n(state.o, d_v_ * kWidth, 0.0F);
@@ -325,7 +325,7 @@ void ForwardBlock::write(const QueryPanel& panel, RowMode mode) {
   }
 }
 
-// What backward needs of `count` queries of the panel, from lane `first` on.
+// The row states of `count` queries of the panel, from lane `first` on.
 void ForwardBlock::write_states(const QueryPanel& panel, int64_t first, int64_t count, float sum_scale) {
   const auto& [shift, sum] = job_.rows;
   if (sum.data() == nullptr) return;
@@ -342,7 +342,7 @@ HWY_AFTER_NAMESPACE();
 
 namespace heed {
 
-// What the widest block takes: all panels, more than one group of pieces, dropout.
+// Scratch of the largest block: all panels, more than one group of pieces, dropout.
 template <>
 size_t forward_scratch<kTargetIsa>(int64_t d_k, int64_t d_v) {
   const Dropout dropout;

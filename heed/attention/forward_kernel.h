@@ -1,4 +1,4 @@
-// What the forward kernels of each instruction set are given. Internal to heed/attention.
+// The interface of the forward kernels. Internal to heed/attention.
 #pragma once
 
 #include <cmath>
@@ -11,40 +11,40 @@
 
 namespace heed {
 
-// The keys of a segment come in pieces of this many keys, counted from the segment's first key. It is part of the
-// order of arithmetic (README.md), so it is one constant for every path. 128 keys × 64 queries of weights are 32 KiB:
-// they stay near.
+// The keys of a segment are processed in pieces of this many keys, counted from the segment's first key. This is part
+// of the order of arithmetic (README.md), so it is one constant for every code path. 128 keys × 64 queries of weights
+// are 32 KiB, small enough to stay in cache.
 inline constexpr int64_t kPieceKeys = 128;
 
-// A score is a sum over widths, in chains of so many that are added up in order: one chain over 256 widths would err by
-// more than the contract allows. Part of the order of arithmetic too.
+// A score is a sum over the head width, in chains of this length that are added in order: one chain of 256 would exceed
+// the error bound. Also part of the order of arithmetic.
 inline constexpr int64_t kChainWidths = 128;
 
-// The most queries of one task (query_blocks.h): several panels read each piece of k and v while it is in the cache.
+// The most queries per task (query_blocks.h): several panels read each piece of k and v while it is in cache.
 inline constexpr int64_t kMostBlockQueries = 512;
 
 // Pieces merge in groups of this many, counted from the segment's first key, and the groups into the row's total
 // (softmax_state.h). Part of the order of arithmetic too.
 inline constexpr int64_t kGroupPieces = 16;
 
-// A piece's sum of 256^score must lie in [kLeastSum, kMostSum] for the shift 0; else the piece's true maximum is
-// the shift. Far inside the range of float, so nothing that counts is lost: a key dropped because its power
+// A piece's sum of 256^score must be in [kLeastSum, kMostSum] for shift 0; otherwise the piece's true maximum is the
+// shift. The bounds are far inside the range of float, so nothing significant is lost: a key dropped because its power
 // underflowed is below 2^-66 of the row's sum.
 inline constexpr float kLeastSum = 0x1p-60F;
 inline constexpr float kMostSum = 0x1p60F;
 
-// Rows that come out non-finite are computed again, the second and third time with:
+// How a row is computed. Rows that are not finite are recomputed, first with careful, then with true_maximum.
 enum class RowMode {
   fast,
-  careful,       // hidden keys take no part in the products, so that their NaN cannot leak
-  true_maximum,  // and every shift is the true maximum, so that nothing overflows on the way
+  careful,       // hidden keys are left out of the products, so that their NaN cannot leak
+  true_maximum,  // careful, and every shift is the true maximum, so that no intermediate overflows
 };
 
-// With RowMode::true_maximum weights are multiplied by this, so that those of 2^36 keys add up to less than 1 and no
-// sum of products with finite values overflows.
+// With RowMode::true_maximum, weights are multiplied by this, so that the weights of 2^36 keys sum to less than 1 and
+// no sum of products with finite values overflows.
 inline constexpr float kHeadroom = 0x1p-40F;
 
-// o / sum of such a row: the mean of finite values is finite, though rounding may take the largest float past itself.
+// o / sum of such a row. The mean of finite values is finite, but rounding may push it past the largest float.
 inline float mean_with_headroom(float o, float sum, float kept_scale) {
   constexpr double kMost = std::numeric_limits<float>::max();
   if (sum == 0.0F) return 0.0F;
@@ -53,7 +53,7 @@ inline float mean_with_headroom(float o, float sum, float kept_scale) {
   return static_cast<float>(rounded_up ? std::copysign(kMost, mean) : mean);
 }
 
-// Consecutive queries of one segment of item b and one head, and the keys that they may see but for dense masks.
+// Consecutive queries of one segment of item b and one head, and the keys they may see before dense masks.
 struct QueryBlock {
   int64_t b = 0;
   int64_t head = 0;
@@ -63,7 +63,7 @@ struct QueryBlock {
   int64_t q_end = 0;
 };
 
-// Keys and values in the pages of a cache, instead of views: pages[b] are those of item b, in order.
+// Keys and values in the pages of a cache instead of views: pages[b] are the pages of item b, in order.
 struct PagedKeys {
   KvLayout layout;
   const int32_t* const* pages = nullptr;
@@ -72,10 +72,10 @@ struct PagedKeys {
 struct ForwardJob {
   AttentionInputs inputs;
   View<float, 4> out;
-  RowStates<float> rows;  // null views when nobody asked
+  RowStates<float> rows;  // null views if not requested
   const Mask* mask = nullptr;
   float score_factor = 0.0F;  // scale · log256 e
-  // Where not null, k and v are read from here, and inputs.k and inputs.v tell only their sizes.
+  // If not null, k and v are read from here, and inputs.k and inputs.v only give their sizes.
   const PagedKeys* paged = nullptr;
   ScoreJob scores{};
 };
@@ -84,8 +84,8 @@ struct ForwardJob {
 template <Isa isa>
 size_t forward_scratch(int64_t d_k, int64_t d_v);
 
-// Computes `out` (and `rows`) for the queries of one block. `next`, where not null, is the block that this thread will
-// probably compute next: its data are brought near.
+// Computes `out` (and `rows`) for the queries of one block. `next`, if not null, is the block that this thread will
+// probably compute next: its data are prefetched.
 template <Isa isa>
 void forward_block(const ForwardJob& job, const QueryBlock& block, const QueryBlock* next, Arena& scratch);
 

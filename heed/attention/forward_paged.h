@@ -1,4 +1,4 @@
-// The forward kernel's reading of a cache: prompts in chunks. For forward_kernel.cpp only.
+// How the forward kernel reads a paged cache, for chunked prompts. For forward_kernel.cpp only.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// The keys of a page as rows [key][d], `step` floats each: `step` is Dk in whole vectors.
+// The keys of a page as rows [key][d] with a stride of `step` floats, which is Dk rounded up to whole vectors.
 template <class Element>
 void keys_to_rows(const KvLayout& layout, const Element* k, int64_t keys, float* to, int64_t step) {
   HWY_ALIGN float block[kLanes * kPageKeys];
@@ -25,7 +25,7 @@ void keys_to_rows(const KvLayout& layout, const Element* k, int64_t keys, float*
   }
 }
 
-// Its values as rows [key][d], `step` floats each: `step` is Dv in whole vectors.
+// Its values as rows [key][d] with a stride of `step` floats, which is Dv rounded up to whole vectors.
 template <class Element>
 void values_to_rows(const KvLayout& layout, const Element* v, int64_t keys, float* to, int64_t step) {
   for (int64_t key = 0; key < keys; ++key) {

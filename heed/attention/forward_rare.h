@@ -1,4 +1,4 @@
-// What the forward kernel does rarely: scores out of range, results that are not finite. For forward_kernel.cpp only.
+// Slow paths of the forward kernel: scores out of range, nonfinite results. For forward_kernel.cpp only.
 #pragma once
 
 #include "heed/attention/forward_block.h"
@@ -8,8 +8,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// 2, rarely: the piece's weights and sums again, with the true maximum as the shift of the queries whose sum was
-// out of range. The others get the same bits as before.
+// Pass 2, rarely: recomputes the piece's weights and sums with the true maximum as the shift of the queries whose sum
+// was out of range. The others get the same bits as before.
 inline void ForwardBlock::use_true_maximum(const QueryPanel& panel, const KeyPiece& piece, RowMode mode) {
   store_scores(panel, piece);
   const auto for_each_score = [&](int c, auto visit) HWY_ATTR {
@@ -62,7 +62,7 @@ inline void ForwardBlock::multiply_run_careful(const KeyPiece& piece, const KeyR
   }
 }
 
-// The piece into the group, with shifts that differ.
+// Merges the piece into the group when their shifts differ.
 inline void ForwardBlock::merge_scaled(QueryPanel& panel) {
   for (int c = 0; c < panel.vectors; ++c) {
     const int64_t at = int64_t{c} * kLanes;
@@ -77,7 +77,7 @@ inline void ForwardBlock::merge_scaled(QueryPanel& panel) {
   }
 }
 
-// Marks the queries whose sum or output is not finite: 0 · x is NaN for NaN and ±∞ alone.
+// Marks the queries whose sum or output is not finite: 0 · x is NaN only for NaN and ±∞.
 inline bool ForwardBlock::find_suspects(QueryPanel& panel) {
   if (!panel.started) return false;
   const Vector zero = hn::Zero(kFloats);

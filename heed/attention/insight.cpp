@@ -13,16 +13,16 @@
 namespace heed {
 namespace {
 
-// A call that was found to fit.
+// A validated call.
 struct Call {
   const AttentionOptions& options;
   Problem problem;
-  AttentionStep step = AttentionStep::weights;  // what is asked for, or made of
+  AttentionStep step = AttentionStep::weights;  // the requested step, or the one it is computed from
 
   const MaskSizes& sizes() const { return problem.sizes; }
 };
 
-// Refuses a step that is not recomputed here or that the call does not take.
+// Rejects a step that is not recomputed here or that the call does not take.
 void check_taken(const char* function, const ScoreOptions& scores, AttentionStep step) {
   check(step >= AttentionStep::scores && step <= AttentionStep::heads, function, "step ", step_name(step),
         " is not made of scores; ask for one from scores to heads");
@@ -45,7 +45,7 @@ Call check_call(const char* function, const AttentionInputs& inputs, const Atten
   return call;
 }
 
-// The options of the steps up to the one asked for.
+// The options of the steps up to the requested one.
 ScoreJob score_job_of(const Call& call, Arena& arena) {
   if (call.step < AttentionStep::capped) return {};
   const ScoreJob all = score_job(call.problem, call.options, ScoreLanes::queries, arena);
@@ -153,7 +153,7 @@ void write_heads(const Call& call, const AttentionInputs& inputs, const RowRange
   job.inputs = inputs;
   job.mask = &call.options.mask;
   job.score_factor = problem.score_factor;
-  // One item and one head, whatever their index; row q of forward's out is row q - q_begin of ours.
+  // One item and one head, for any index; row q of forward's out is row q - q_begin of ours.
   job.out = {
       out.data() - range.q_begin * out.stride(0), {1, problem.sizes.t_q, 1, problem.d_v}, {0, out.stride(0), 0, 1}};
   const size_t scratch = dispatch([&]<Isa isa>() { return forward_scratch<isa>(problem.d_k, problem.d_v); });
@@ -162,7 +162,7 @@ void write_heads(const Call& call, const AttentionInputs& inputs, const RowRange
       [&]<Isa isa>(const QueryBlock& block, Arena& memory) { forward_block<isa>(job, block, nullptr, memory); });
 }
 
-// Refuses a result that is a null view or whose last dimension is not contiguous.
+// Rejects a result that is a null view or whose last dimension is not contiguous.
 template <int N>
 void check_result(const char* function, const char* name, const View<float, N>& result) {
   check_view(function, name, result);
@@ -170,13 +170,13 @@ void check_result(const char* function, const char* name, const View<float, N>& 
         "; its last dimension must be contiguous (stride 1)");
 }
 
-// Refuses [begin, begin + count) that is not within 0 … size.
+// Rejects [begin, begin + count) that is not within 0 … size.
 void check_range(const char* function, const char* name, int64_t begin, int64_t count, int64_t size) {
   check(begin >= 0 && count >= 0 && begin <= size && count <= size - begin, function, count, " ", name, " from ", begin,
         " on are asked for, but there are ", size, ": 0 … ", size - 1);
 }
 
-// How many rows are asked for; refuses results that do not agree.
+// The number of requested rows; rejects results that do not agree.
 int64_t check_row_insight(const char* function, const RowInsight& out, const MaskSizes& sizes) {
   int64_t count = -1;
   const auto check_one = [&]<class T, int N>(const char* name, const View<T, N>& view) {

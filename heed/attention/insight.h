@@ -1,13 +1,13 @@
-// Looking inside attention: any row or tile of any step, what a row looks at and what a key receives, recomputed from
-// q, k, v and the row states that attention_forward kept. So looking costs the fast kernel nothing, and no Tq × Tk
-// buffer exists unless it is what was asked for.
+// Insight into attention: any row or tile of any step, what a row attends to and what a key receives, recomputed from
+// q, k, v and the row states kept by attention_forward. The fast kernel pays nothing for it, and no Tq × Tk buffer
+// exists unless requested.
 //
-// Scores are the bits that forward used: q times scale · log256 e, rounded once; one chain of multiply-adds over d;
-// then the score options. A weight is 256^(score - shift) / sum, within 4 · 2^-23 of its size, and 0 where the
-// power is below 2^-126. A weight by sigmoid has forward's bits. Everything has the same bits for any number of
+// Scores have the bits that forward used: q times scale · log256 e, rounded once; one chain of multiply-adds over d;
+// then the score options. A weight is 256^(score - shift) / sum, with a relative error of at most 4 · 2^-23, and 0 if
+// the power is below 2^-126. A sigmoid weight has forward's bits. All results have the same bits for any number of
 // threads.
 //
-// Letters as in attention.h. Calls take the inputs and options of the forward call and the states that it filled, or
+// Letters as in attention.h. Calls take the inputs and options of the forward call and the row states it filled, or
 // null views with sigmoid, which has none.
 #pragma once
 
@@ -18,10 +18,10 @@
 
 namespace heed {
 
-// The steps from `scores` to `heads` can be looked at (AttentionStep, heed/attention/step_table.h). As the kernels take
+// The steps from `scores` to `heads` are available (AttentionStep, heed/attention/step_table.h). As the kernels compute
 // them:
-//     scores   q kᵀ: one chain over each 128 widths, of q as it is
-//     scaled   scale · scores, as forward had it: its base 256 score times ln 256, and so are the next three
+//     scores   q kᵀ with the unscaled q: one chain per 128 widths
+//     scaled   scale · scores as in forward: its base 256 score times ln 256; the next three likewise
 //     capped   taken with a soft cap
 //     biased   + ALiBi, relative table and dense bias; taken with one of them
 //     masked   -∞ where a key is hidden
@@ -29,10 +29,10 @@ namespace heed {
 //     dropped  weights times 0 or 1 / (1 - p); taken with dropout
 //     heads    dropped · v: the bits of forward's out
 
-// Is the step taken with these options? To ask for one that is not is an Error.
+// True if the step is taken with these options. Requesting one that is not is an Error.
 bool takes_step(const ScoreOptions& scores, AttentionStep step);
 
-// Where a tile begins.
+// The first element of a tile.
 struct TilePlace {
   int64_t b = 0;
   int64_t head = 0;
@@ -40,8 +40,8 @@ struct TilePlace {
   int64_t k = 0;  // the first key; 0 for `heads`
 };
 
-// A tile of one step → out: [queries, keys], or [queries, Dv] of `heads`. A row is a tile of one query and Tk keys.
-// `rows` is needed for weights and dropped alone.
+// A tile of one step → out: [queries, keys], or [queries, Dv] for `heads`. A row is a tile of one query and Tk keys.
+// `rows` is only needed for weights and dropped.
 void attention_tile(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                     AttentionStep step, const TilePlace& place, View<float, 2> out);
 
@@ -49,22 +49,22 @@ void attention_tile(const AttentionInputs& inputs, const AttentionOptions& optio
 void attention_weights(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                        View<float, 4> out);
 
-// What the queries q_begin … q_begin + N - 1 of every item and head look at. Null views are not computed; the others
-// agree in N.
+// What the queries q_begin … q_begin + N - 1 of every item and head attend to. Null views are not computed; the others
+// have the same N.
 struct RowInsight {
-  View<float, 3> entropy{};      // [B, H, N]: -Σ weight · ln weight, in nats, a sink among the terms; 0 for a row
-                                 // with no visible key; an Error with sigmoid, whose weights are no distribution
+  View<float, 3> entropy{};      // [B, H, N]: -Σ weight · ln weight, in nats, including a sink; 0 for a row
+                                 // with no visible key; an Error with sigmoid, whose weights are not a distribution
   View<float, 3> largest{};      // [B, H, N]: the largest masked score; -∞ for a row with no visible key
-  View<int64_t, 4> top_keys{};   // [B, H, N, K]: the keys of the K largest scores, the largest first, of equal ones the
-                                 // lower key first; -1 where fewer keys are visible
-  View<float, 4> top_weights{};  // [B, H, N, K]: their weights; 0 where fewer keys are visible
+  View<int64_t, 4> top_keys{};   // [B, H, N, K]: the keys of the K largest scores in descending order, ties by lower
+                                 // key; -1 if fewer keys are visible
+  View<float, 4> top_weights{};  // [B, H, N, K]: their weights; 0 if fewer keys are visible
 };
-// A row that sees NaN in a score has NaN as entropy, largest and top weights, and -1 as top keys.
+// A row with a NaN score has NaN for entropy, largest and top weights, and -1 for top keys.
 void attention_row_insight(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                            int64_t q_begin, const RowInsight& out);
 
 // The mass that each key receives: Σ over all queries of the weight they give it, before dropout → out [B, H, Tk]. Sums
-// of 192 queries are taken in float and added in double, in order.
+// over 192 queries are computed in float and added in double, in order.
 void attention_mass_received(const AttentionInputs& inputs, const AttentionOptions& options,
                              RowStates<const float> rows, View<float, 3> out);
 

@@ -1,4 +1,4 @@
-// What insight.cpp and its kernels share. Internal to heed/attention.
+// Shared by insight.cpp and its kernels. Internal to heed/attention.
 #pragma once
 
 #include "heed/attention/forward_kernel.h"
@@ -7,34 +7,34 @@
 
 namespace heed {
 
-// Queries of one task. Also how many are summed in float before they are added in double, so it is part of the bits of
-// the mass that keys receive and does not depend on threads.
+// Queries per task. Also how many are summed in float before they are added in double, so it affects the bits of the
+// mass that keys receive and must not depend on threads.
 inline constexpr int64_t kInsightQueries = 192;
 
 struct InsightJob {
   AttentionInputs inputs;
-  RowStates<const float> rows;  // null views where no weight is asked for
+  RowStates<const float> rows;  // null views if no weights are requested
   const Mask* mask = nullptr;
-  float query_factor = 0.0F;  // q is multiplied by it: scale · log256 e, or 1 for `scores`
-  ScoreJob scores{};          // of the steps up to the one asked for
+  float query_factor = 0.0F;  // factor of q: scale · log256 e, or 1 for `scores`
+  ScoreJob scores{};          // for the steps up to the requested one
 };
 
-// Where the tiles of a block of queries go.
+// The destination of a block's tiles.
 struct TileOutput {
   AttentionStep step = AttentionStep::weights;  // any but heads
   View<float, 2> rows;                          // [queries of the block, keys]
   int64_t k_begin = 0;                          // the key of column 0
 };
 
-// Keys of one segment, and every query of it that may see them: one task of the mass that keys receive.
+// Keys of one segment and all queries of it that may see them: one task of attention_mass_received.
 struct MassBlock {
   QueryBlock queries;  // all of the segment
   int64_t k_begin = 0;
-  int64_t k_end = 0;  // at most kMassKeys further
+  int64_t k_end = 0;  // at most k_begin + kMassKeys
 };
 inline constexpr int64_t kMassKeys = 2 * kPieceKeys;
 
-// Scratch bytes that the kernels below need; top_k is 0 where no top keys are asked for.
+// Scratch bytes that the kernels below need; top_k is 0 if no top keys are requested.
 template <Isa>
 size_t insight_scratch(int64_t d_k, int64_t top_k);
 

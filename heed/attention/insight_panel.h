@@ -1,5 +1,5 @@
-// The scores and weights of one panel of queries, a piece of keys at a time: the one place that insight has them from.
-// Kernel sources only.
+// The scores and weights of one panel of queries, one piece of keys at a time: the basis of all insight kernels. Kernel
+// sources only.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@ namespace heed::HWY_NAMESPACE {
 
 static_assert(kMostTileVectors * kLanes <= kScoreMargin, "a panel ends within the lists of distances");
 
-// Queries are in lanes, as in forward, and a score has the same bits.
+// Queries are in lanes, as in forward, and scores have the same bits.
 class InsightPanel {
  public:
   static constexpr int kVectors = kMostTileVectors;
-  static constexpr int64_t kWidth = int64_t{kVectors} * kLanes;  // queries, and the row length of the buffers
+  static constexpr int64_t kWidth = int64_t{kVectors} * kLanes;  // queries, and the row stride of the buffers
 
   InsightPanel(const InsightJob& job, const QueryBlock& block, Arena& scratch)
       : job_(job),
@@ -33,7 +33,7 @@ class InsightPanel {
     mask_.take_scratch(scratch);
   }
 
-  // The queries from q on, as many as a panel has. Nothing is read yet.
+  // Selects the queries from q on, as many as a panel holds. Reads no data yet.
   void set(int64_t q) {
     q_begin_ = q;
     vectors_ = next_tile_vectors(divide_up<int64_t>(block_.q_end - q, kLanes));
@@ -49,7 +49,7 @@ class InsightPanel {
   // The keys that some query of the panel may see, counted from the segment's first key.
   KeyRange keys() const { return {ranges_.least_begin[0], ranges_.most_end[vectors_ - 1]}; }
 
-  // Computes the scores of keys [begin, begin + keys) of the segment, at most kPieceKeys; false when none is visible.
+  // Computes the scores of keys [begin, begin + keys) of the segment, at most kPieceKeys; false if none is visible.
   bool visit(int64_t begin, int64_t keys) {
     prepare_mask(begin, keys, nullptr);
     if (mask_.run_count() == 0) return false;
@@ -66,11 +66,11 @@ class InsightPanel {
     return true;
   }
 
-  // visit(key, visible, at) for each key of the piece that vector c looks at, in order: which lanes see it, and where
-  // their kLanes scores, in base 256, are.
+  // Calls visit(key, visible, at) for each key of the piece that vector c may see, in order: the lanes that see it, and
+  // a pointer to their kLanes scores in base 256.
   template <class Visit>
   HWY_INLINE void for_each_key(int c, Visit visit) const {
-    // Padding lanes see nothing: what a hidden key holds must not come in by them.
+    // Padding lanes see nothing, so that the contents of hidden keys cannot leak through them.
     const auto used = hn::FirstN(kFloats, static_cast<size_t>(std::min<int64_t>(rows_ - c * kLanes, kLanes)));
     for (int i = 0; i < mask_.run_count(); ++i) {
       const KeyRun& run = mask_.run(i);
@@ -81,10 +81,10 @@ class InsightPanel {
     }
   }
 
-  // [kPieceKeys][kWidth]; only what for_each_key shows is set.
+  // [kPieceKeys][kWidth]; only the entries that for_each_key visits are set.
   float* scores() const { return scores_; }
 
-  // Queries into lanes, and their states, unless that was done since set().
+  // Packs the queries and their row states into lanes, once after each set().
   void pack() {
     if (packed_) return;
     const View<const float, 4>& q = job_.inputs.q;
@@ -101,13 +101,13 @@ class InsightPanel {
     weights_.load(job_.rows, block_, q_begin_, rows_);
   }
 
-  // Of vector c.
+  // The weights of the scores of vector c.
   HWY_INLINE Weight weight(Vector score, int c) const {
     return job_.scores.has_options ? weights_.weight<true>(job_.scores, score, c)
                                    : weights_.weight<false>(job_.scores, score, c);
   }
 
-  // visit(key, visible, weight, at), else as for_each_key.
+  // Like for_each_key, with visit(key, visible, weight, at).
   template <class Visit>
   HWY_INLINE void for_each_weight(int c, Visit visit) const {
     const auto for_each = [&]<bool options>() HWY_ATTR {
@@ -118,7 +118,7 @@ class InsightPanel {
     job_.scores.has_options ? for_each.template operator()<true>() : for_each.template operator()<false>();
   }
 
-  // What dropout multiplies the weights of vector c by, for a key of the piece: 0 or 1 / (1 - p).
+  // The dropout factor of the weights of vector c for a key of the piece: 0 or 1 / (1 - p).
   HWY_INLINE Vector dropout_factor(int64_t key, int c) const {
     const DropoutVector first = hn::LoadU(kDropoutWords, dropout_ + c * kLanes);
     const DropoutVector second = hn::LoadU(kDropoutWords, dropout_ + kWidth + c * kLanes);
@@ -128,14 +128,14 @@ class InsightPanel {
   }
 
  private:
-  // `bias`, where not null, hides keys by -∞, as in forward.
+  // `bias`, if not null, hides keys by -∞, as in forward.
   void prepare_mask(int64_t begin, int64_t keys, const float* bias) {
     mask_.prepare(
         ranges_, vectors_, begin, keys,
         {job_.mask, block_.b, block_.head, q_begin_, rows_, block_.segment.k_begin, bias, job_.scores.bias.stride(2)});
   }
 
-  // The passes of forward, with its bits; where -∞ in the bias hides keys, the mask knows afterwards.
+  // The option passes of forward, with the same bits; if the bias hides keys by -∞, the mask is updated.
   void apply_score_options(int64_t begin, int64_t keys) {
     bool hides = false;
     for (int i = 0; i < mask_.run_count(); ++i) {

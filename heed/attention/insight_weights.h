@@ -13,12 +13,12 @@ namespace heed::HWY_NAMESPACE {
 
 struct Weight {
   Vector value;
-  Vector log256;  // to less than an ulp of the score; not set with sigmoid
+  Vector log256;  // with an error below an ulp of the score; not set with sigmoid
 };
 
 class RowWeights {
  public:
-  static constexpr int64_t kWidth = int64_t{kMostTileVectors} * kLanes;  // queries of a panel
+  static constexpr int64_t kWidth = int64_t{kMostTileVectors} * kLanes;  // queries per panel
 
   void take_scratch(Arena& arena) {
     shift_ = arena.take<float>(kWidth);
@@ -27,7 +27,7 @@ class RowWeights {
     log_sum_rest_ = arena.take<float>(kWidth);
   }
 
-  // The states of `count` queries of the block, from q on.
+  // Loads the row states of `count` queries of the block, from q on.
   void load(const RowStates<const float>& rows, const QueryBlock& block, int64_t q, int64_t count) {
     for (float* lanes : {shift_, log_sum_, log_sum_rest_}) std::fill_n(lanes, kWidth, 0.0F);
     std::fill_n(sum_, kWidth, 1.0F);
@@ -43,8 +43,8 @@ class RowWeights {
     }
   }
 
-  // 256^(score - shift) / sum by forward's exp256, so that a row sums to 1. The rounding error of the difference,
-  // which would cost small weights of rows with a large shift more than 4 ulp, is put back. `options` is
+  // 256^(score - shift) / sum with forward's exp256, so that a row sums to 1. The rounding error of the difference,
+  // which would cost small weights of rows with a large shift more than 4 ulp, is compensated. `options` is
   // job.has_options.
   template <bool options>
   HWY_INLINE Weight weight(const ScoreJob& job, Vector score, int c) const {
@@ -53,7 +53,7 @@ class RowWeights {
     const Vector difference = hn::Sub(score, shift);
     const Vector back = hn::Sub(difference, score);
     const Vector lost = hn::Sub(hn::Sub(score, hn::Sub(difference, back)), hn::Add(shift, back));
-    const Vector error = hn::IfThenElseZero(hn::Eq(lost, lost), lost);  // NaN where a score is infinite
+    const Vector error = hn::IfThenElseZero(hn::Eq(lost, lost), lost);  // NaN if a score is infinite
     const Vector power = exp256(difference);
     const Vector exact = hn::MulAdd(hn::Mul(error, hn::Set(kFloats, static_cast<float>(kLogOf256))), power, power);
     const Vector rest = hn::Sub(error, hn::LoadU(kFloats, log_sum_rest_ + c * kLanes));
@@ -63,7 +63,7 @@ class RowWeights {
 
  private:
   float* shift_ = nullptr;         // [kWidth]
-  float* sum_ = nullptr;           // [kWidth]; 1 where no key is visible, in padding, and without states
+  float* sum_ = nullptr;           // [kWidth]; 1 if no key is visible, in padding, and without row states
   float* log_sum_ = nullptr;       // [kWidth]: log256 of the sum, in two parts
   float* log_sum_rest_ = nullptr;  // [kWidth]
 };

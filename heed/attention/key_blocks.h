@@ -10,7 +10,7 @@
 
 namespace heed {
 
-// Calls visit(block, first of its segment?) for every block of keys, head by head.
+// Calls visit(block, is_first_of_segment) for every block of keys, head by head.
 template <class Visit>
 void for_each_key_block(const Problem& problem, const Mask& mask, Visit visit) {
   const MaskSizes& sizes = problem.sizes;
@@ -35,7 +35,7 @@ void for_each_key_block(const Problem& problem, const Mask& mask, Visit visit) {
   }
 }
 
-// The blocks of one key/value head, which follow each other in the list.
+// The blocks of one key/value head, contiguous in the list.
 struct HeadBlocks {
   const KeyBlock* begin = nullptr;
   const KeyBlock* end = nullptr;
@@ -49,10 +49,10 @@ struct HeadBlocks {
   }
 };
 
-// A d_bias that is broadcast over items or heads is the sum over them, in their order: each block waits for the blocks
-// of the head before it, among those that share its part of d_bias, to have added theirs. Where both heads have the
-// same blocks (always, but for documents that differ from item to item) block waits for block, and heads follow each
-// other tile by tile; else a block waits for all blocks of that head.
+// The d_bias of a bias that is broadcast over items or heads is the sum over them, in order: each block waits until the
+// blocks of the preceding head that shares its part of d_bias have added theirs. If both heads have the same blocks
+// (always, except for documents that differ between items), each block waits for its counterpart, tile by tile;
+// otherwise a block waits for all blocks of that head.
 void link_bias_turns(const Problem& problem, View<const float, 4> d_bias, KeyBlock* blocks, int64_t count);
 
 }  // namespace heed

@@ -163,7 +163,7 @@ int64_t KvCache::free_keys(int64_t sequence) const {
   return room + (free_pages() - (copies ? 1 : 0)) * kPageKeys;
 }
 
-// Would the next key go into a page that others hold too, when `leaving` of them get copies of their own before?
+// True if the next key would go into a page that is still shared after `leaving` holders got their own copies.
 bool KvCache::shares_last(const Sequence& sequence, int32_t leaving) const {
   return sequence.length % kPageKeys != 0 && users_[static_cast<size_t>(sequence.pages.back())] - leaving > 1;
 }
@@ -221,7 +221,7 @@ void KvCache::check_room(std::span<const KvChunk> chunks) {
 void KvCache::append(std::span<const KvChunk> chunks) {
   for (const KvChunk& chunk : chunks) check_chunk(chunk);
   check_room(chunks);
-  // Nothing below is refused. What may run out of memory comes first.
+  // No errors below this point. Allocations that may fail come first.
   for (const KvChunk& chunk : chunks) {
     Sequence& sequence = at("KvCache::append", chunk.sequence);
     const auto pages = static_cast<size_t>(divide_up(sequence.length + chunk.k.size(0), kPageKeys));
@@ -231,7 +231,7 @@ void KvCache::append(std::span<const KvChunk> chunks) {
   for (const KvChunk& chunk : chunks) store(chunk);
 }
 
-// Pages for `keys` keys more, the last one without other holders.
+// Allocates pages for `keys` more keys; the last page is not shared.
 void KvCache::make_room(Sequence& sequence, int64_t keys) {
   if (keys == 0) return;
   if (shares_last(sequence, 0)) {
@@ -281,7 +281,7 @@ int32_t KvCache::take_page() {
   return page;
 }
 
-// Gives back all pages but the first `kept`, the last one first: it is the next to be taken.
+// Releases all pages but the first `kept`, the last one first: it is the next to be reused.
 void KvCache::release_pages(Sequence& sequence, size_t kept) {
   while (sequence.pages.size() > kept) {
     const int32_t page = sequence.pages.back();

@@ -1,12 +1,14 @@
-// KvCache: the keys and values of many sequences, for decoding. Sequences hold pages of 128 keys and share them: a fork
-// (a beam, or a common prompt) copies nothing until it is continued, and then at most its last page.
+// KvCache: a paged cache of the keys and values of many sequences, for decoding. Sequences hold pages of 128 keys and
+// can share them: a fork (a beam, or a common prompt) copies nothing until it is appended to, and then at most its last
+// page.
 //
 //     KvCache cache({.capacity = 8192, .sequences = 4, .kv_heads = 8, .d_k = 64, .d_v = 64});
 //     const int64_t sequence = cache.add();
 //     cache.append({sequence, 0, k, v});                      // the prompt's keys and values
 //     attention_decode(cache, {&sequence, 1}, q, {}, out);    // heed/attention/decode.h
 //
-// A refused call (Error) leaves the cache as it was. Calls that change the cache must not overlap with any other.
+// A call that throws an Error leaves the cache unchanged. Calls that modify the cache must not run concurrently with
+// any other.
 #pragma once
 
 #include <cstddef>
@@ -20,39 +22,39 @@
 
 namespace heed {
 
-// Keys of a page: a piece of the order of arithmetic (README.md).
+// Keys per page: one piece of the order of arithmetic (README.md).
 inline constexpr int64_t kPageKeys = 128;
 
-// Elements that rows of V are padded to: the widest vector.
+// Rows of V are padded to a multiple of this many elements, the widest vector.
 inline constexpr int64_t kKvUnit = 16;
 
 enum class KvStorage {
-  f32,   // decode gives the bits of the full forward
-  bf16,  // half the bytes, rounded to nearest even when appended; arithmetic stays f32
+  f32,   // decode has the bits of the full forward
+  bf16,  // half the bytes, rounded to nearest even on append; arithmetic stays f32
 };
 
 struct KvCacheOptions {
-  int64_t capacity = 0;   // keys that fit, of all sequences together; rounded up to whole pages
-  int64_t sequences = 1;  // how many there may be at a time
+  int64_t capacity = 0;   // keys of all sequences together; rounded up to whole pages
+  int64_t sequences = 1;  // the most sequences at a time
   int64_t kv_heads = 1;
   int64_t d_k = 0;
   int64_t d_v = 0;
   KvStorage storage = KvStorage::f32;
-  // KvCache::bytes(options) bytes of the caller's, on a boundary of 64, that outlive the cache; null: the cache takes
-  // memory of its own and asks for huge pages.
+  // The caller's memory: KvCache::bytes(options) bytes, aligned to 64, that outlive the cache. Null: the cache
+  // allocates its own memory and requests huge pages.
   std::byte* memory = nullptr;
 };
 
-// Where keys and values lie. For each head and page: K as panels [Dk][panel keys], then V as panels [128 keys][panel
-// widths], the last one narrower where Dv is not a multiple: decode reads panel after panel, each as it lies in memory.
-// The pages of a head follow each other, so a sequence that was appended in one go is read as one stream.
+// The memory layout. For each head and page: K as panels [Dk][panel keys], then V as panels [128 keys][panel widths],
+// the last one narrower if Dv is not a multiple of the panel. Decode reads the panels sequentially. The pages of a head
+// are contiguous, so a sequence that was appended at once is read as one stream.
 struct KvLayout {
   KvStorage storage = KvStorage::f32;
   int64_t kv_heads = 0;
   int64_t d_k = 0;
   int64_t d_v = 0;
   int64_t v_step = 0;  // Dv rounded up to kKvUnit
-  int panel_bits = 0;  // 2^panel_bits keys are a panel of K, and as many widths one of V: 32 or 64
+  int panel_bits = 0;  // a panel is 2^panel_bits keys of K, or widths of V: 32 or 64
   int64_t pages = 0;
   std::byte* data = nullptr;
 
@@ -62,9 +64,9 @@ struct KvLayout {
   std::byte* k_page(int64_t head, int64_t page) const { return data + (head * pages + page) * page_bytes(); }
   std::byte* v_page(int64_t head, int64_t page) const { return k_page(head, page) + k_bytes(); }
   int64_t panel() const { return int64_t{1} << panel_bits; }
-  // The first key, or width, behind the panel that holds this one.
+  // The first key, or width, after the panel that contains `at`.
   int64_t panel_end(int64_t at) const { return ((at >> panel_bits) + 1) << panel_bits; }
-  // The element of a page that holds width d of a key; from there, the next keys of K, or widths of V, of the panel.
+  // The index in a page of element d of a key. It is followed by the panel's next keys (K) or widths (V).
   int64_t k_at(int64_t key, int64_t d) const {
     return (((key >> panel_bits) * d_k + d) << panel_bits) + (key & (panel() - 1));
   }
@@ -72,7 +74,7 @@ struct KvLayout {
     const int64_t first = d & -panel();
     return first * kPageKeys + key * v_panel(d) + d - first;
   }
-  // The widths of the panel that holds width d.
+  // The number of widths of the panel that contains d.
   int64_t v_panel(int64_t d) const {
     const int64_t left = v_step - (d & -panel());
     return left < panel() ? left : panel();
@@ -82,7 +84,7 @@ struct KvLayout {
 // New keys and values of one sequence.
 struct KvChunk {
   int64_t sequence = 0;
-  int64_t position = 0;      // of its first key; must be the sequence's length: a chunk continues the sequence
+  int64_t position = 0;      // of its first key; must be the sequence's current length
   View<const float, 3> k{};  // [T, Hkv, Dk]
   View<const float, 3> v{};  // [T, Hkv, Dv]
 };
@@ -91,23 +93,23 @@ class KvCache {
  public:
   explicit KvCache(const KvCacheOptions& options);
 
-  // Memory that a cache with these options needs.
+  // The memory that a cache with these options needs.
   static int64_t bytes(const KvCacheOptions& options);
 
-  // A new, empty sequence.
+  // Adds a new, empty sequence.
   int64_t add();
-  // Ends a sequence. Its number may be given to a later one.
+  // Removes a sequence. Its number may be reused.
   void remove(int64_t sequence);
   bool contains(int64_t sequence) const;
 
-  // Continues sequences; all chunks or, when one is refused, none.
+  // Appends to sequences: all chunks, or none if one is invalid.
   void append(const KvChunk& chunk) { append(std::span<const KvChunk>(&chunk, 1)); }
   void append(std::span<const KvChunk> chunks);
-  // Forgets the keys from `length` on.
+  // Drops the keys from `length` on.
   void truncate(int64_t sequence, int64_t length);
   // A new sequence with the same keys and values, in shared pages.
   int64_t fork(int64_t sequence);
-  // Beams: sequences[i] becomes what sequences[parents[i]] was before the call.
+  // For beam search: sequences[i] becomes what sequences[parents[i]] was before the call.
   void reorder(std::span<const int64_t> sequences, std::span<const int64_t> parents);
 
   int64_t length(int64_t sequence) const;
@@ -123,10 +125,10 @@ class KvCache {
     bool alive = false;
     int64_t length = 0;
     std::vector<int32_t> pages;
-    uint64_t call = 0;  // the last one that was given this sequence
+    uint64_t call = 0;  // the last call that named this sequence
   };
 
-  // How many chunks of a call leave a page that they shared.
+  // How many chunks of a call stop sharing a page.
   struct Leaving {
     uint64_t call = 0;
     int32_t count = 0;
@@ -149,10 +151,10 @@ class KvCache {
   LargeMemory memory_;
   std::vector<Sequence> sequences_;
   int64_t first_free_ = 0;        // no sequence before this one is free
-  std::vector<int32_t> users_;    // of each page: how many sequences hold it
-  std::vector<int32_t> free_;     // pages that nobody holds, the next one last
-  uint64_t call_ = 0;             // of append and reorder; what is marked with an earlier one is not marked
-  std::vector<Leaving> leaving_;  // of each page
+  std::vector<int32_t> users_;    // per page: how many sequences hold it
+  std::vector<int32_t> free_;     // free pages, the next one last
+  uint64_t call_ = 0;             // counts append and reorder calls; marks of earlier calls are void
+  std::vector<Leaving> leaving_;  // per page
 };
 
 }  // namespace heed

@@ -6,7 +6,7 @@
 namespace heed {
 namespace {
 
-// Offset of the queries of item b. check_fits() has refused what cannot be answered.
+// Offset of the queries of item b. check_fits() has rejected the undefined cases.
 int64_t offset_of(const std::vector<int64_t>& offsets, int64_t b) {
   return offsets[offsets.size() == 1 ? 0 : static_cast<size_t>(b)];
 }

@@ -1,4 +1,4 @@
-// Mask: a value that answers "may query i see key j". Never a bare bool array: `keep` and `block` are different names.
+// Mask: defines whether query i may see key j. Never a bare bool array: `keep` and `block` name its polarity.
 //
 //     Mask m = Mask::causal() & Mask::lengths({7, 5});
 //
@@ -15,7 +15,7 @@
 
 namespace heed {
 
-// The sizes a mask is asked about.
+// The sizes a mask is applied to.
 struct MaskSizes {
   int64_t batch = 0;
   int64_t heads = 0;
@@ -23,19 +23,19 @@ struct MaskSizes {
   int64_t t_k = 0;
 };
 
-// Refuses lengths that the kernels cannot count, and more rows or keys, over all heads, than there is memory for.
+// Rejects lengths beyond the kernels' index range, and more rows or keys, over all heads, than fit in memory.
 void check_lengths(const char* function, const MaskSizes& sizes);
 
-// Where the queries stand among the keys: query i has position offset + i, key j has position j.
+// How queries are aligned with keys: query i has position offset + i, key j has position j.
 class QueryPositions {
  public:
-  // Not stated: right only where Tq == Tk (offset 0); an Error elsewhere.
+  // Unstated: valid only if Tq == Tk (offset 0), otherwise an Error.
   QueryPositions() = default;
-  // Offset 0: the first query stands at the first key.
+  // Offset 0: the first query is at the first key.
   static QueryPositions top_left();
-  // Offset Tk - Tq: the last query stands at the last key, as in a cache.
+  // Offset Tk - Tq: the last query is at the last key, as with a cache.
   static QueryPositions bottom_right();
-  // One offset for all items, or one for each item of the batch.
+  // One offset for all items, or one per batch item.
   static QueryPositions from(int64_t offset);
   static QueryPositions from(std::vector<int64_t> offsets);
 
@@ -55,7 +55,7 @@ class QueryPositions {
   std::vector<int64_t> offsets_;
 };
 
-// Keys begin … end-1; nothing when end <= begin.
+// Keys begin … end-1; empty if end <= begin.
 struct KeyRange {
   int64_t begin = 0;
   int64_t end = 0;
@@ -70,9 +70,9 @@ struct Segment {
   int64_t k_end = 0;
 };
 
-// The keys that one item's queries may see, but for dense parts: for query q, keys
+// The keys that one item's queries may see, before dense parts: for query q, keys
 //     max(begin, q + begin_shift) … min(end, q + end_shift) - 1.
-// Causal, windows and lengths all have this form, and so has every `&` of them.
+// Causal masks, windows and lengths have this form, and so does every `&` of them.
 struct KeyRangeRule {
   int64_t begin = 0;
   int64_t begin_shift = std::numeric_limits<int64_t>::min() / 2;
@@ -93,19 +93,19 @@ class Mask {
   // Every key is visible.
   Mask() = default;
 
-  // Visible when the key's position <= the query's position.
+  // Visible if the key's position <= the query's position.
   static Mask causal(QueryPositions positions = {});
-  // Visible when position - left <= key's position <= position + right. kUnlimited leaves a side open.
+  // Visible if position - left <= key's position <= position + right. kUnlimited leaves a side open.
   static Mask window(int64_t left, int64_t right, QueryPositions positions = {});
-  // Item b sees keys 0 … lengths[b]-1. One length a batch item.
+  // Item b sees keys 0 … lengths[b]-1. One length per batch item.
   static Mask lengths(std::vector<int64_t> lengths);
-  // Packed rows: keys starts[n] … starts[n+1]-1 are document n; a query belongs to the document that its position is
-  // in (before the first key to the first, past the last key to the last), and sees no other. One list of starts for
-  // all items, or one an item; each begins with 0 and rises.
+  // Packed documents: keys starts[n] … starts[n+1]-1 are document n. A query belongs to the document that contains its
+  // position (the first one if it is before the first key, the last one if it is past the last key) and sees no other.
+  // One list of starts for all items, or one per item; each begins with 0 and increases.
   static Mask documents(std::vector<int64_t> starts, QueryPositions positions = {});
   static Mask documents_by_item(std::vector<std::vector<int64_t>> starts, QueryPositions positions = {});
-  // true = may see (keep), true = may not see (block). Shapes [Tq,Tk], [B,Tq,Tk] or [B or 1, H or 1, Tq, Tk]. The
-  // values are not copied: they must outlive the mask.
+  // True means visible (keep) or hidden (block). Shapes [Tq,Tk], [B,Tq,Tk] or [B or 1, H or 1, Tq, Tk]. The values are
+  // not copied and must outlive the mask.
   static Mask keep(View<const bool, 2> visible);
   static Mask keep(View<const bool, 3> visible);
   static Mask keep(View<const bool, 4> visible);
@@ -113,28 +113,28 @@ class Mask {
   static Mask block(View<const bool, 3> hidden);
   static Mask block(View<const bool, 4> hidden);
 
-  // Visible where both say so. Both may not have documents.
+  // Visible if visible in both. At most one may have documents.
   friend Mask operator&(Mask a, const Mask& b);
 
-  // Throws an Error that names `function` unless the sizes can be computed with and the mask fits them.
+  // Throws an Error that names `function` unless the sizes are supported and the mask fits them.
   void check_fits(const char* function, const MaskSizes& sizes) const;
 
-  // May query q of head h of item b see key k? The definition that everything else agrees with.
+  // Whether query q of head h of item b sees key k. This is the definition; everything else agrees with it.
   bool visible(const MaskSizes& sizes, int64_t b, int64_t h, int64_t q, int64_t k) const;
 
-  // The exact number of visible (b, h, q, k).
+  // The exact number of visible quadruples (b, h, q, k).
   int64_t visible_pairs(const MaskSizes& sizes) const;
 
-  // What everything but documents and dense parts lets item b see.
+  // The keys of item b that are visible before documents and dense parts.
   KeyRangeRule key_range_rule(const MaskSizes& sizes, int64_t b) const;
 
-  // Does a part of the mask say where the queries stand? check_positions() throws an Error that names `function` where
-  // parts differ; query_offset() is the position of query 0 of item b.
+  // has_positions(): a part of the mask defines the queries' positions. check_positions() throws an Error that names
+  // `function` if parts differ; query_offset() is the position of query 0 of item b.
   bool has_positions() const { return !bands_.empty() || !documents_.empty(); }
   void check_positions(const char* function, const MaskSizes& sizes) const;
   int64_t query_offset(const MaskSizes& sizes, int64_t b) const;
 
-  // How many segments item b has: its documents, or 1.
+  // The number of segments of item b: its documents, or 1.
   int64_t segment_count(int64_t b) const;
 
   // Document n of item b, or the whole item. Every query and every key is in exactly one.
@@ -142,7 +142,7 @@ class Mask {
 
   // A dense part.
   struct Dense {
-    View<const bool, 4> values;  // sizes 1 where it is the same for all
+    View<const bool, 4> values;  // sizes of 1 are broadcast
     bool keep = true;
 
     const bool* row(int64_t b, int64_t h, int64_t q) const {
@@ -151,10 +151,10 @@ class Mask {
   };
   const std::vector<Dense>& dense() const { return dense_; }
 
-  // True when the mask hides nothing whatever the sizes.
+  // True if the mask hides nothing for any sizes.
   bool is_none() const { return bands_.empty() && lengths_.empty() && documents_.empty() && dense_.empty(); }
 
-  // "causal & lengths", as plans print it; "none" for no mask.
+  // "causal & lengths", as shown in plans; "none" for no mask.
   std::string description() const;
 
  private:
@@ -170,8 +170,8 @@ class Mask {
   const std::vector<int64_t>& starts(int64_t b) const;
 
   std::vector<Band> bands_;
-  std::vector<std::vector<int64_t>> lengths_;    // one inner list a lengths part, [B]
-  std::vector<std::vector<int64_t>> documents_;  // one list, or one an item
+  std::vector<std::vector<int64_t>> lengths_;    // one list [B] per lengths part
+  std::vector<std::vector<int64_t>> documents_;  // one list, or one per item
   QueryPositions document_positions_;
   std::vector<Dense> dense_;
 };

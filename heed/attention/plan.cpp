@@ -1,4 +1,4 @@
-// What a call will do, told without doing it.
+// Describes what a call will do without running it.
 #include <algorithm>
 #include <limits>
 #include <sstream>

@@ -1,4 +1,4 @@
-// Brings rows that are needed next into L2 while something is computed, a few cache lines at a time.
+// Prefetches the rows that are needed next into L2 during computation, a few cache lines at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Prefetcher {
                         view.size(3) * static_cast<int64_t>(sizeof(float))};
   }
 
-  // Forgets what was added and not prefetched yet.
+  // Drops the rows that are not prefetched yet.
   void clear() { count_ = at_ = 0, column_ = 0; }
 
   // Prefetches the next few cache lines.

@@ -8,9 +8,9 @@
 
 namespace heed {
 
-// Cuts the queries of a call into blocks, one a task, which changes no result. A block has as many queries as q and o
-// leave room for in L2, so that k and v are read seldom. For several threads blocks shrink towards the end, so that the
-// threads end together even when one of them is slower.
+// Cuts the queries of a call into blocks, one per task; the cuts do not affect results. A block has as many queries as
+// fit in L2 with their q and o, so that k and v are read rarely. With several threads, blocks shrink towards the end,
+// so that the threads finish together even if one of them is slower.
 class QueryCutter {
  public:
   QueryCutter(const MaskSizes& sizes, int64_t d_k, int64_t d_v) : left_(sizes.batch * sizes.heads * sizes.t_q) {
@@ -18,8 +18,8 @@ class QueryCutter {
     while (most_ > kLeastOfOneThread && most_ * (d_k + d_v) > kFloats) most_ /= 2;
   }
 
-  // The first query of the next block, which ends before `end`, of queries that begin at `begin`. Ask from the last
-  // block to the first.
+  // The first query of the next block, which ends at `end` (exclusive), of queries that begin at `begin`. Call it from
+  // the last block to the first.
   int64_t next_begin(int64_t begin, int64_t end) {
     int64_t queries = most_;
     if (threads() > 1) {
@@ -33,12 +33,12 @@ class QueryCutter {
  private:
   static constexpr int64_t kLeastOfOneThread = 128;
   static constexpr int64_t kLeast = 64;
-  static constexpr int64_t kLeastBlocksOfThread = 4;  // that are still to come
+  static constexpr int64_t kLeastBlocksOfThread = 4;  // of those still to come
   int64_t most_ = kMostBlockQueries;
-  int64_t left_;  // queries that are in no block yet
+  int64_t left_;  // queries not yet in a block
 };
 
-// Calls visit(block) for every block of queries: head by head, so that a head's k and v stay in the cache, the last
+// Calls visit(block) for every block of queries: head by head, so that a head's k and v stay in cache, and the last
 // queries first, because under a causal mask they have the most work.
 template <class Visit>
 void for_each_query_block(const Problem& problem, const Mask& mask, Visit visit) {
@@ -64,11 +64,11 @@ void for_each_query_block(const Problem& problem, const Mask& mask, Visit visit)
   }
 }
 
-// What a forward call takes from its arena; in a dry run null pointers.
+// What a forward call takes from its arena; null pointers in a dry run.
 struct ForwardMemory {
   ForwardMemory(Arena& arena, const Problem& problem, const AttentionOptions& options);
 
-  int64_t blocks;  // how many
+  int64_t blocks;  // their number
   QueryBlock* list;
   ScoreJob scores;
   WorkerArenas scratch;

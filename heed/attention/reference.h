@@ -1,6 +1,6 @@
-// Attention in plain maths, on any scalar type: float, double, or complex for gradient checks by complex step. It is
-// the oracle of the tests and the explanation for readers; nothing here is fast. Forward and backward mirror each
-// other, step by step, with the names of the steps. What happens to one row is in reference_row.h.
+// Attention in plain loops, for any scalar type: float, double, or complex for gradient checks by complex step. It is
+// the oracle of the tests and an explanation for readers; nothing here is fast. Forward and backward mirror each other
+// step by step, using the names of the steps. reference_row.h has the maths of one row.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace heed::reference {
 
-// heads = dropped · v → out [B, Tq, H, Dv]; log_sum_exp [B, H, Tq] where its view is not null.
+// heads = dropped · v → out [B, Tq, H, Dv]; log_sum_exp [B, H, Tq] if its view is not null.
 template <class T>
 void forward(const Inputs<T>& in, View<T, 4> out, View<T, 3> log_sum_exp = {}) {
   const MaskSizes sizes = in.sizes();
@@ -33,14 +33,14 @@ void forward(const Inputs<T>& in, View<T, 4> out, View<T, 3> log_sum_exp = {}) {
 
 template <class T>
 struct Gradients {
-  View<T, 4> d_q{};  // as q, k and v
+  View<T, 4> d_q{};  // shapes as q, k and v
   View<T, 4> d_k{};
   View<T, 4> d_v{};
   ScoreParameters<T> scores{};  // null views are not computed
 };
 
-// Given d_out [B, Tq, H, Dv], adds to gradients that the caller has set to 0. Query heads of a group add up in the
-// key/value head that they share.
+// Given d_out [B, Tq, H, Dv], adds to gradients that the caller has set to 0. The query heads of a group are summed in
+// their shared key/value head.
 template <class T>
 void backward(const Inputs<T>& in, View<const T, 4> d_out, const Gradients<T>& gradients) {
   const MaskSizes sizes = in.sizes();

@@ -1,4 +1,4 @@
-// One row of attention in plain maths, from scores to dropped weights, and back. See reference.h.
+// One row of attention in plain loops, from scores to dropped weights, forward and backward. See reference.h.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace heed::reference {
 inline double real_part(double x) { return x; }
 inline double real_part(const std::complex<double>& x) { return x.real(); }
 
-// What the score options learn, or its gradients; null views are absent. Shapes as in heed/attention/score_options.h.
+// The learned parameters of the score options, or their gradients; null views are absent. Shapes as in
+// heed/attention/score_options.h.
 template <class T>
 struct ScoreParameters {
   View<T, 4> bias{};
@@ -55,7 +56,7 @@ int64_t bucket_of(const Inputs<T>& in, int64_t distance) {
   return relative_bucket(distance, in.parameters.relative_table.size(0), relative.max_distance, relative.bidirectional);
 }
 
-// One row of the score matrix. Hidden keys have weight 0; a row of hidden keys has no other.
+// One row of the score matrix. Hidden keys have weight 0, so a row of hidden keys has only zeros.
 template <class T>
 struct Row {
   int64_t b = 0;
@@ -64,9 +65,9 @@ struct Row {
   std::vector<T> capped;      // [Tk]: scores, scaled, capped
   std::vector<T> weights;     // [Tk]
   std::vector<bool> visible;  // [Tk]
-  std::vector<T> kept;        // [Tk]: what dropout multiplies the weight by, 0 or 1/(1-p)
+  std::vector<T> kept;        // [Tk]: dropout factor of the weight, 0 or 1/(1-p)
   T sink_weight{};            // of the sink; 0 without one
-  T log_sum_exp{};            // -∞ when there is neither a visible key nor a sink; 0 with sigmoid, which has none
+  T log_sum_exp{};            // -∞ without a visible key or a sink; 0 with sigmoid, which has none
 };
 
 // biased = capped + ALiBi + relative table + dense bias
@@ -82,7 +83,7 @@ T biased(const Inputs<T>& in, T capped, int64_t b, int64_t head, int64_t i, int6
   return score;
 }
 
-// weights = softmax of the visible scores, with the sink among them.
+// weights = softmax over the visible scores and the sink.
 template <class T>
 void normalise_by_softmax(const std::vector<T>& masked, const T* sink, Row<T>& row) {
   double most = sink != nullptr ? real_part(*sink) : -std::numeric_limits<double>::infinity();
@@ -145,7 +146,8 @@ Row<T> score_row(const Inputs<T>& in, int64_t b, int64_t head, int64_t i) {
   return row;
 }
 
-// Given the gradient of the row's weights, adds to those of the options and returns that of the scaled scores, [Tk].
+// Given the gradient of the row's weights, adds to the gradients of the options and returns that of the scaled scores,
+// [Tk].
 template <class T>
 std::vector<T> score_row_backward(const Inputs<T>& in, const Row<T>& row, const std::vector<T>& d_weights,
                                   const ScoreParameters<T>& gradients) {

@@ -9,7 +9,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// sums += a b, chain by chain. Apart, so that the tiles of the usual widths keep their registers.
+// sums += a b, chain by chain. Not inlined, so that tiles of the usual widths keep their registers.
 template <int R, int C>
 HWY_NOINLINE void add_chains(const float* a, int64_t a_row, const float* b, int64_t b_step, int64_t depth,
                              float* sums) {

@@ -12,10 +12,10 @@
 namespace heed {
 namespace {
 
-// The lists of distances that a call needs: one for all items, or one an item; none where no option asks for them.
+// The lists of distances that a call needs: one for all items, or one per item; none if no option needs them.
 struct Lists {
   int64_t count = 0;
-  int64_t before = 0;  // every query - key lies below this,
+  int64_t before = 0;  // every query - key is below this,
   int64_t after = 0;   // and every key - query below this
   int64_t heads = 0;
 
@@ -36,7 +36,7 @@ Lists lists_of(const DecodePositions& call, const ScoreOptions& scores) {
   return scores.has_positions() ? Lists{1, call.before, call.after, call.heads} : Lists{};
 }
 
-// Calls visit(i, position_k - position_q) for each place i of a list whose query 0 stands at `offset`.
+// Calls visit(i, position_k - position_q) for each index i of a list whose query 0 is at position `offset`.
 template <class Visit>
 void for_each_distance(const PositionBias& positions, int64_t offset, Visit visit) {
   const int64_t sign = positions.lanes == ScoreLanes::queries ? -1 : 1;

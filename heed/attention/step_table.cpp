@@ -67,7 +67,7 @@ constexpr std::array<StepRow, kStepCount> kTable = {{
 
 constexpr const StepRow& row_of(AttentionStep step) { return kTable[static_cast<size_t>(step)]; }
 
-// A step comes from what stands before it, and a name stands once.
+// A step's sources come before it, and names are unique.
 constexpr bool in_order() {
   for (size_t n = 0; n < kStepCount; ++n) {
     for (const AttentionStep source : kTable[n].sources) {

@@ -1,5 +1,5 @@
-// The steps of attention in one table: name, shape, formula, meaning, and what each step comes from. Insight, traces,
-// `heed attend`, `heed check`, completion and the page read it; none of them has a list of its own.
+// The steps of attention in one table: name, shape, formula, meaning and sources of each step. Insight, traces, `heed
+// attend`, `heed check`, shell completion and the page all read it; none of them has its own list.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace heed {
 
-// In the order of the computation. Parameters stand before the step that uses them.
+// In the order of computation. Parameters come before the step that uses them.
 enum class AttentionStep {
   x,
   context,
@@ -50,12 +50,12 @@ enum class StepKind {
 struct StepRow {
   std::string_view name;  // the same everywhere
   StepKind kind = StepKind::computed;
-  int number = 0;                          // which of the layer's seven steps it belongs to; 0: what comes in
-  std::span<const Dim> dims;               // its shape; a weight as row vectors take it, [inputs, outputs]
-  std::span<const AttentionStep> sources;  // what it comes from: of a product the two factors, then a bias
-  bool optional = false;                   // taken by some calls alone; in others its first source stands for it
+  int number = 0;                          // which of the layer's seven stages it belongs to; 0: inputs
+  std::span<const Dim> dims;               // its shape; a weight is [inputs, outputs], for row vectors
+  std::span<const AttentionStep> sources;  // what it is computed from: the two factors of a product, then a bias
+  bool optional = false;                   // only taken by some calls; otherwise its first source replaces it
   std::string_view formula;                // with {terms} that a call fills in (FormulaTerms)
-  std::string_view meaning;                // one sentence for someone who learns
+  std::string_view meaning;                // one sentence for learners
 };
 
 const StepRow& step_row(AttentionStep step);
@@ -64,16 +64,16 @@ const StepRow& step_row(AttentionStep step);
 std::span<const AttentionStep> all_steps();
 
 std::string_view step_name(AttentionStep step);                 // "scores"
-std::optional<AttentionStep> find_step(std::string_view name);  // none for a name that no step has
-AttentionStep step_named(std::string_view name);                // an Error that lists the names for such a name
+std::optional<AttentionStep> find_step(std::string_view name);  // empty if there is no such step
+AttentionStep step_named(std::string_view name);                // an Error that lists the names if there is none
 std::string gradient_name(AttentionStep step);                  // "scores.grad"
-AttentionStep step_of_gradient(std::string_view name);          // the way back
+AttentionStep step_of_gradient(std::string_view name);          // its inverse
 
-// Is there a number for each query and key: is its shape [B, H, Tq, Tk]?
+// True if its shape is [B, H, Tq, Tk]: a number per query and key.
 bool is_query_by_key(AttentionStep step);
 
-// What `step` comes from in a call that does not take every step. taken(source) says whether a source is there. An
-// optional one that is not is replaced by its own first source; another is left out.
+// The sources of `step` in a call that does not take every step. taken(source) says whether a source is present. A
+// missing optional source is replaced by its own first source; any other is left out.
 template <class Taken>
 std::vector<AttentionStep> taken_sources(AttentionStep step, Taken taken) {
   std::vector<AttentionStep> found;
@@ -84,8 +84,8 @@ std::vector<AttentionStep> taken_sources(AttentionStep step, Taken taken) {
   return found;
 }
 
-// What a call says in its formulas. {before} is the name of the first source, {bias} is " + b_Q" where a bias is among
-// the sources.
+// The terms that a call fills into formulas. {before} is the name of the first source, {bias} is " + b_Q" if a bias is
+// among the sources.
 struct FormulaTerms {
   std::string role;        // of x: "a row for each token"
   std::string scaled;      // "scores / √3"
@@ -96,9 +96,9 @@ struct FormulaTerms {
   std::string remark;      // after the weights: ", the sink in the sum"
 };
 
-// "q = x W_Q + b_Q"; `sources` as taken_sources gives them.
+// "q = x W_Q + b_Q"; `sources` from taken_sources.
 std::string step_formula(AttentionStep step, std::span<const AttentionStep> sources, const FormulaTerms& terms);
-// "q, as given", for what a call does not compute.
+// "q, as given", for a step that the call does not compute.
 std::string given_formula(AttentionStep step);
 
 }  // namespace heed

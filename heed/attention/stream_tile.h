@@ -11,11 +11,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// Rows that share what is read: 4 rows × 4 vectors fill both multiply-add units and need half a load for each.
+// Rows that share each load: 4 rows × 4 vectors keep both FMA units busy and need half a load per FMA.
 inline constexpr int kStreamRows = 4;
 
-// The most vectors of a tile: as many sums as cover the latency of the multiply-adds and fit the registers, and no
-// wider than a panel (kv_pages.h).
+// The most vectors of a tile: enough sums to cover the FMA latency, as long as they fit the registers and the tile is
+// no wider than a panel (kv_pages.h).
 template <int R, class Element>
 inline constexpr int kStreamVectors = kManyRegisters                   ? 4
                                       : R == 1 && sizeof(Element) == 4 ? 32 / kLanes
@@ -27,41 +27,40 @@ static_assert(kStreamVectors<1, float> * kLanes <= 1 << kv_panel_bits(kTargetIsa
                   kStreamVectors<1, uint16_t> * kLanes <= 1 << kv_panel_bits(kTargetIsa, KvStorage::bf16),
               "no tile is wider than a panel");
 
-// Does a tile read its panel from end to end, at least two lines a step? With 16 registers most tiles of several rows
-// do not: they read it in turns, the later ones from L1.
+// True if a tile reads its panel sequentially, at least two cache lines per step. With 16 registers most tiles of
+// several rows do not: several tiles cover a panel, and the later ones read it from L1.
 template <int R, class Element>
 inline constexpr bool kReadsWholePanels = kStreamVectors<R, Element> >= 128 / kLanes / int{sizeof(Element)};
 
-// Are weights computed while the next keys, or the first values, are read? Where rows share what is read, computing
-// them in one go would be a pause in which nothing is read; narrow vectors leave no registers for it.
+// True if weights are computed while the next keys, or the first values, are read. If rows share the loads, computing
+// all weights at once would be a pause in which nothing is read. Narrow vectors leave no registers for it.
 template <int R>
 inline constexpr bool kWeighsWithin = R > 1 && kManyRegisters;
 
-// How tiles that read whole panels prefetch: some way ahead, every line or every second one.
-// A tile that multiplies longer than reading takes prefetches every line. The others leave most of it to the hardware,
-// which is best at that as long as every address follows the last: every second line bridges the pauses at the ends of
-// tiles, and every line would hinder the hardware (a core drops requests beyond a few dozen). One row prefetches
-// nothing. README.md has the figures.
+// How far ahead tiles that read whole panels prefetch, and whether every cache line or every second one. A
+// compute-bound tile prefetches every line. The others leave most of it to the hardware prefetcher, which is best as
+// long as addresses are sequential: every second line bridges the pauses at the ends of tiles, while every line would
+// hinder the hardware (a core drops requests beyond a few dozen). A single row prefetches nothing. README.md has the
+// measurements.
 struct PrefetchDistance {
   int64_t bytes;
   int64_t to_odd_line;  // 64; 0: odd lines are not prefetched
 };
 
 template <int R, class Element>
-inline constexpr PrefetchDistance kPrefetchDistance =
-    R * 4 / int{sizeof(Element)} >= 6  // multiply-adds for each line that is read
-        ? PrefetchDistance{16384, 64}
-        : PrefetchDistance{4096, 0};
+inline constexpr PrefetchDistance kPrefetchDistance = R * 4 / int{sizeof(Element)} >= 6  // FMAs per cache line read
+                                                          ? PrefetchDistance{16384, 64}
+                                                          : PrefetchDistance{4096, 0};
 
 template <int R, class Element>
 inline constexpr bool kAsksForLines = R > 1 && kReadsWholePanels<R, Element>;
 
-// Tiles that alternate between panels prefetch the whole of the next block.
+// Tiles that do not read whole panels prefetch the whole next block.
 template <int R, class Element>
 inline constexpr bool kAsksForBlock = R > 1 && !kReadsWholePanels<R, Element>;
 
-// The lines of the block that is read next, prefetched one at a time from four places in turn: one place after the
-// other keeps fewer requests in flight (Zen 3, 4 rows of 128: 92 to 102 % of a plain read instead of 73 to 82 %).
+// The cache lines of the block that is read next, prefetched one at a time from four places in turn. Prefetching in
+// sequence keeps fewer requests in flight (Zen 3, 4 rows of 128: 92 to 102 % of a plain read instead of 73 to 82 %).
 class LinesAhead {
  public:
   // Null: nothing is prefetched.
@@ -78,7 +77,7 @@ class LinesAhead {
     if (at_ >= end_) at_ -= kPlaces * apart_ - kLine;
   }
 
-  // In the order of memory: one instruction, where a tile has no time for more.
+  // Sequential: a single instruction, for tiles that have no time for more.
   HWY_INLINE void ask_at(int64_t byte) const { __builtin_prefetch(at_ + byte, 0, 2); }
   void skip(int64_t bytes) { at_ += bytes; }
 
@@ -87,19 +86,19 @@ class LinesAhead {
  private:
   static constexpr int64_t kPlaces = 4;
   const std::byte* at_;
-  int64_t apart_;  // bytes from a place to the next
+  int64_t apart_;  // bytes between places
   const std::byte* end_;
 };
 
-// What a tile reads: its vectors side by side, `step` elements from a step to the next.
+// The data a tile reads: contiguous vectors, with a stride of `step` elements between steps.
 template <class Element>
 struct Stream {
   const Element* from;
   int64_t step;
 };
 
-// Two bf16 side by side are a word, which takes one instruction to widen to either of them, where two vectors of bf16
-// in order take four. So a tile of bf16 holds even elements in its even columns and odd ones in its odd columns.
+// Two adjacent bf16 are a word, and widening either of them takes one instruction, whereas two vectors of bf16 in order
+// take four. So a bf16 tile holds even elements in its even columns and odd elements in its odd columns.
 template <class Element, int C>
 inline constexpr bool kHoldsPairs = sizeof(Element) == 2 && C % 2 == 0;
 
@@ -118,7 +117,7 @@ HWY_INLINE void load_columns(const Element* from, Vector (&column)[C]) {
   }
 }
 
-// Stores a tile of accumulate_stream() with its elements in order.
+// Stores a tile of accumulate_stream() with its elements in their original order.
 template <class Element, int R, int C>
 HWY_INLINE void store_stream(const RegisterTile<R, C>& tile, float* to, int64_t row_step) {
   if constexpr (kHoldsPairs<Element, C>) {
@@ -132,7 +131,7 @@ HWY_INLINE void store_stream(const RegisterTile<R, C>& tile, float* to, int64_t 
   }
 }
 
-// Prefetches as much as a step of kBytes reads.
+// Prefetches as many bytes as a step reads (kBytes).
 template <int R, int64_t kBytes, class Element>
 HWY_INLINE void ask_for_lines(const Element* at, int64_t k, LinesAhead& block, bool asks) {
   if constexpr (kAsksForBlock<R, Element>) {
@@ -151,8 +150,8 @@ HWY_INLINE void ask_for_lines(const Element* at, int64_t k, LinesAhead& block, b
   }
 }
 
-// tile[r][c] = fma(a[r · a_row + k], vector c of step k, tile[r][c]) for k = 0 … depth-1, in order. Moves the stream
-// on, looks ahead, and calls each(k) once a step. `depth` may be an integral_constant, known to the compiler.
+// tile[r][c] = fma(a[r · a_row + k], vector c of step k, tile[r][c]) for k = 0 … depth-1, in order. Advances the
+// stream, prefetches, and calls each(k) once per step. `depth` may be an integral_constant.
 template <int R, int C, class Element, class Depth, class Each>
 HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RESTRICT a, int64_t a_row,
                                   Stream<Element>& b, Depth depth, LinesAhead& ahead, Each each) {

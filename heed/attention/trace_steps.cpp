@@ -13,7 +13,7 @@ MaskSizes sizes_of(const AttentionInputs& in) { return {in.q.size(0), in.q.size(
 
 int64_t group_of(const AttentionInputs& in) { return in.q.size(2) / in.k.size(2); }
 
-// Does a call with these options take the step, as one of its own?
+// True if a call with these options has the step as a separate one.
 bool is_taken(const AttentionOptions& options, AttentionStep step) {
   return step == AttentionStep::masked ? hides_keys(options) : takes_step(options.scores, step);
 }

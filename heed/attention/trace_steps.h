@@ -1,5 +1,5 @@
-// Recording the steps of attention in a Trace. The numbers are the fast kernel's own, recomputed for what the trace's
-// filter lets through (heed/attention/insight.h), so tracing changes no bit of a result.
+// Records the steps of attention in a Trace. The numbers are those of the fast kernel, recomputed for the part that the
+// trace's filter selects (heed/attention/insight.h), so tracing changes no bit of a result.
 #pragma once
 
 #include "heed/attention/insight.h"
@@ -14,20 +14,20 @@ void record_step(Trace& trace, AttentionStep step, View<const float, N> whole, i
   trace.record(row.name, row.dims, whole, group);
 }
 
-// Records q, k, v, the steps from scores to dropped and heads, those that this call takes. `rows` and `heads` are what
-// attention_forward filled; with sigmoid there are no row states.
+// Records q, k, v, heads and the steps from scores to dropped that this call takes. `rows` and `heads` are the results
+// of attention_forward; with sigmoid there are no row states.
 void record_attention(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                       View<const float, 4> heads, Trace& trace);
 
-// Records q.grad, k.grad, v.grad and weights.grad = d_heads vᵀ, 0 where a key is hidden. `gradients` are what
-// attention_backward filled, d_heads [B, Tq, H, Dv] is what arrived at it.
+// Records q.grad, k.grad, v.grad and weights.grad = d_heads vᵀ, 0 where a key is hidden. `gradients` are the results of
+// attention_backward, d_heads [B, Tq, H, Dv] its incoming gradient.
 void record_attention_gradients(const AttentionInputs& inputs, const AttentionOptions& options,
                                 View<const float, 4> d_heads, const AttentionGradients& gradients, Trace& trace);
 
-// May query q of head h of item b see key k? By the mask, and by a bias that is not -∞.
+// Whether query q of head h of item b sees key k: visible in the mask, and its bias is not -∞.
 bool sees_key(const AttentionOptions& options, const MaskSizes& sizes, const TilePlace& place);
 
-// Is any key hidden from any query: is `masked` a step of its own?
+// Whether any key is hidden from any query, so that `masked` is a separate step.
 bool hides_keys(const AttentionOptions& options);
 
 }  // namespace heed

@@ -1,5 +1,5 @@
-// Arena: the memory of a call, of a chain of calls or of a training step. Parts are taken one after the other and given
-// back all at once, and the memory stays, so that nothing is allocated after the first time.
+// Arena: a bump allocator for the scratch of a call, of a chain of calls or of a training step. Buffers are taken one
+// after the other and released all at once. The memory is kept, so repeated calls allocate nothing.
 #pragma once
 
 #include <algorithm>
@@ -14,24 +14,24 @@
 
 namespace heed {
 
-// One arena serves one thread at a time; threads that work together get parts of it (WorkerArenas).
+// Not thread-safe: one thread uses an arena at a time. The workers of a parallel_for get slices of it (WorkerArenas).
 class Arena {
  public:
-  // Grows as it has to.
+  // Grows as needed.
   Arena() = default;
 
-  // Memory of the caller's, on a boundary of 64 bytes. It does not grow: what does not fit is refused.
+  // Uses the caller's memory, aligned to 64 bytes. It does not grow: a request that does not fit is an Error.
   Arena(void* memory, size_t bytes);
 
-  // Takes no memory and counts the bytes: every pointer is null. So the code that takes parts also tells how many bytes
-  // they need (peak_bytes), and the two cannot drift apart.
+  // Allocates nothing and only counts bytes: every pointer is null. The code that takes the buffers thus also computes
+  // how many bytes they need (peak_bytes), and the two cannot drift apart.
   static Arena dry_run();
 
-  Arena(const Arena&) = delete;  // nor moved: scopes point to it
+  Arena(const Arena&) = delete;  // not movable either: scopes point to it
   Arena& operator=(const Arena&) = delete;
   ~Arena() = default;
 
-  // `count` values of T on a cache-line boundary, not initialised.
+  // `count` uninitialised values of T, aligned to a cache line.
   template <class T>
   T* take(int64_t count) {
     static_assert(std::is_trivially_destructible_v<T>, "nothing is destroyed when the memory is given back");
@@ -43,14 +43,14 @@ class Arena {
 
   bool is_dry_run() const { return kind_ == Kind::dry_run; }
 
-  // Bytes taken and not given back, with what alignment adds.
+  // Bytes taken and not yet released, with alignment padding.
   size_t used_bytes() const { return used_; }
-  // The most that was ever used: what a dry run finds.
+  // The maximum of used_bytes() so far: the result of a dry run.
   size_t peak_bytes() const { return std::max(most_, used_); }
-  // Bytes it holds.
+  // Bytes allocated.
   size_t capacity_bytes() const;
 
-  // Gives back, at its end, everything that was taken since its beginning. Scopes nest.
+  // On destruction, releases everything taken since construction. Scopes nest.
   class Scope {
    public:
     explicit Scope(Arena& arena) : arena_(arena), mark_{arena.block_, arena.offset_, arena.used_} {}
@@ -88,16 +88,16 @@ class Arena {
   void give_back(const Scope::Mark& mark) noexcept;
 
   Kind kind_ = Kind::growing;
-  std::byte* base_ = nullptr;  // of the block in use
-  size_t size_ = 0;            // its bytes
-  size_t offset_ = 0;          // the first free one
-  size_t used_ = 0;            // in all blocks
-  size_t most_ = 0;            // the most that was ever used
+  std::byte* base_ = nullptr;  // of the current block
+  size_t size_ = 0;            // of the current block, in bytes
+  size_t offset_ = 0;          // of the first free byte
+  size_t used_ = 0;            // bytes in all blocks
+  size_t most_ = 0;            // maximum of used_ so far
   size_t block_ = 0;
   std::vector<Block> blocks_;  // of a growing arena
 };
 
-// The arena of a call: the caller's, or, where none is given, one for this call alone.
+// The arena of a call: the caller's, or a temporary one if none is given.
 class CallArena {
  public:
   explicit CallArena(Arena* given) : arena_(given != nullptr ? *given : own_) {
@@ -114,14 +114,14 @@ class CallArena {
   std::optional<Arena::Scope> scope_;
 };
 
-// Equal parts of an arena, one for each worker of a parallel_for.
+// Equal slices of an arena, one per worker of a parallel_for.
 class WorkerArenas {
  public:
   WorkerArenas(Arena& arena, int64_t workers, size_t bytes_each)
       : bytes_(round_up(bytes_each, kAlignment)),
         memory_(arena.take<std::byte>(workers * static_cast<int64_t>(bytes_))) {}
 
-  // Empty at each call: what the worker's task before it took is given back.
+  // Starts empty at each call: what the worker's previous task took is released.
   Arena of(int worker) const { return {memory_ + static_cast<size_t>(worker) * bytes_, bytes_}; }
 
  private:

@@ -6,7 +6,7 @@
 
 namespace heed {
 
-// Round to nearest, ties to even; NaN stays NaN, and what lies past the largest bf16 becomes ∞.
+// Rounds to nearest, ties to even. NaN stays NaN; values beyond the largest bf16 become ∞.
 constexpr uint16_t to_bf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<uint16_t>((bits >> 16) | 0x40U);

@@ -1,4 +1,4 @@
-// Errors: exceptions that name the function, what was got, what was expected and what to do.
+// Errors: exceptions that name the function, the value received, the value expected and what to do.
 #pragma once
 
 #include <concepts>
@@ -11,7 +11,7 @@
 
 namespace heed {
 
-// Every refusal of bad input by the library is an Error; nothing was written when it is thrown.
+// Thrown for every invalid input. No output has been written when it is thrown.
 class Error : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
@@ -19,7 +19,7 @@ class Error : public std::invalid_argument {
 
 namespace detail {
 
-// Shapes print as [2, 3]; a part that can be called is called only now, when the text is needed.
+// Shapes print as [2, 3]. A callable part is called only here, when the text is needed.
 template <class Part>
 void put_part(std::ostream& text, const Part& part) {
   if constexpr (std::invocable<const Part&>) {
@@ -42,8 +42,8 @@ template <class... Parts>
   throw Error(text.str());
 }
 
-// Refuses with fail() unless `rule` holds. The text is composed only when it is needed: pass shapes as they are, not as
-// text, so that a call that is right allocates nothing.
+// Calls fail() unless `rule` holds. The text is composed only on failure: pass shapes themselves, not their text, so
+// that a valid call allocates nothing.
 template <class... Parts>
 void check(bool rule, const char* function, const Parts&... parts) {
   if (!rule) fail(function, parts...);

@@ -1,4 +1,5 @@
-// How large tensors may be. Every function that takes sizes asks here first, so that no product of them overflows.
+// Limits on tensor sizes. Every function that takes sizes checks them here first, so that no product of sizes
+// overflows.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +10,16 @@
 
 namespace heed {
 
-// The most elements of a tensor, and the furthest that strides may lead from its first element: a pebibyte of floats.
+// The most elements of a tensor, and the largest distance of any element from the first one: a pebibyte of floats.
 // Products with the small constants of a call (bytes, threads, panels) stay far within int64_t.
 inline constexpr int64_t kMostElements = int64_t{1} << 48;
 
-// The most tokens of an item and the greatest width of a head: kernels count them in 32 bits.
+// The most tokens of a batch item and the largest head width: kernels use 32-bit indices for them.
 inline constexpr int64_t kMostLength = int64_t{1} << 30;
 inline constexpr int64_t kMostWidth = int64_t{1} << 30;
 
-// Refuses, in the name of `function`, negative sizes and more than kMostElements elements. A size of 0 does not excuse
-// the others: loops over them run all the same.
+// Rejects negative sizes and more than kMostElements elements, with an error that names `function`. The other sizes are
+// limited even if one size is 0: loops over them still run.
 template <class Sizes>
 void check_sizes(const char* function, const char* name, const Sizes& sizes) {
   int64_t count = 1;
@@ -30,7 +31,7 @@ void check_sizes(const char* function, const char* name, const Sizes& sizes) {
         ": too many elements, at most 2^48 (sizes of 0 count as 1); give smaller sizes");
 }
 
-// The same for a view, and refuses strides that lead further than kMostElements elements, to either side.
+// The same for a view. Also rejects strides that reach further than kMostElements elements in either direction.
 template <class T, int N>
 void check_extent(const char* function, const char* name, const View<T, N>& view) {
   check_sizes(function, name, view.shape());
@@ -42,14 +43,14 @@ void check_extent(const char* function, const char* name, const View<T, N>& view
   }
 }
 
-// Refuses a view that was never set: null, and every size 0.
+// Rejects a default-constructed view: null, with every size 0.
 template <class T, int N>
 void check_given(const char* function, const char* name, const View<T, N>& view) {
   check(view.data() != nullptr || view.shape() != Shape<N>{}, function, name,
         " is a null view without a shape; give it the view of a tensor");
 }
 
-// As check_extent, and refuses a null view that has elements.
+// As check_extent; also rejects a null view that has elements.
 template <class T, int N>
 void check_view(const char* function, const char* name, const View<T, N>& view) {
   check_extent(function, name, view);

@@ -23,7 +23,7 @@ void ask_for_huge_pages(void* memory, size_t bytes) {
 LargeMemory allocate_large(size_t bytes) {
   const size_t size = round_up(bytes + (bytes == 0 ? 1 : 0), kHugePage);
   if (size < bytes || size + kHugePage < size) throw std::bad_alloc();
-  // One huge page more, so that a boundary lies inside; what is before and after it goes back.
+  // One extra huge page, so that the mapping contains an aligned start; the parts before and after are unmapped.
   void* mapped = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   auto* const start = static_cast<std::byte*>(mapped);

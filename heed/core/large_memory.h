@@ -1,4 +1,4 @@
-// Large memory: pages straight from the system, zeros, huge ones asked for.
+// Large allocations: zeroed pages straight from the operating system, with huge pages requested.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,11 @@ class LargeFree {
 };
 using LargeMemory = std::unique_ptr<std::byte, LargeFree>;
 
-// Asks for huge pages where whole ones fit into the memory. Only advice: where there are none, ordinary ones serve.
+// Requests huge pages for the part of the memory that whole huge pages cover. A hint only: ordinary pages are used if
+// none are available.
 void ask_for_huge_pages(void* memory, size_t bytes);
 
-// At least `bytes` bytes of zeros on a boundary of 2 MiB. Throws std::bad_alloc where the system has no more.
+// At least `bytes` zeroed bytes, aligned to 2 MiB. Throws std::bad_alloc when out of memory.
 LargeMemory allocate_large(size_t bytes);
 
 }  // namespace heed

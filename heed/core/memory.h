@@ -8,14 +8,14 @@
 
 namespace heed {
 
-// A cache line, and the widest vector register.
+// The size of a cache line and of the widest vector register, in bytes.
 inline constexpr size_t kAlignment = 64;
 
 struct AlignedFree {
   void operator()(void* memory) const { operator delete (memory, std::align_val_t{kAlignment}); }
 };
 
-// `count` values of T on a cache-line boundary, not initialised.
+// Values of T aligned to a cache line. allocate_aligned() leaves them uninitialised.
 template <class T>
 using AlignedArray = std::unique_ptr<T[], AlignedFree>;
 
@@ -24,7 +24,7 @@ AlignedArray<T> allocate_aligned(size_t count) {
   return AlignedArray<T>(static_cast<T*>(operator new (count * sizeof(T), std::align_val_t{kAlignment})));
 }
 
-// The least multiple of `unit` that is not below `value`.
+// The smallest multiple of `unit` that is ≥ `value`.
 template <class Integer>
 constexpr Integer round_up(Integer value, Integer unit) {
   return (value + unit - 1) / unit * unit;

@@ -5,7 +5,7 @@
 namespace heed::detail {
 namespace {
 
-// How far the elements of b can lie from those of a, but for multiples of `modulus`; 0 leaves nothing out.
+// The range of distances between elements of a and b, ignoring steps that are multiples of `modulus`; 0 ignores none.
 struct Distances {
   int64_t least = 0;
   int64_t most = 0;
@@ -35,7 +35,7 @@ bool is_empty(const Extents& view) {
 
 }  // namespace
 
-// Two elements are one where their distance is 0. Distances are sums of steps: they lie in a range, and modulo a stride
+// Two elements coincide if their distance is 0. Distances are sums of steps: they are in a range, and modulo a stride
 // all steps of that stride (and its multiples) vanish, which narrows the range to that of one row, or one item.
 bool may_share_memory(const Extents& a, const Extents& b, int64_t distance) {
   if (is_empty(a) || is_empty(b)) return false;

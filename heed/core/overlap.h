@@ -1,4 +1,4 @@
-// Do two views share memory? What a function writes must not be what it still has to read.
+// Overlap tests for views: an output must not share memory with an input that is still to be read.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 namespace heed {
 
 namespace detail {
-// The question below for sizes and strides of any rank; `distance` leads from the first element of a to that of b.
+// may_share_memory() below for any rank; `distance` is the offset, in elements, from the first element of a to that of
+// b.
 struct Extents {
   std::span<const int64_t> sizes;
   std::span<const int64_t> strides;
@@ -19,8 +20,8 @@ struct Extents {
 bool may_share_memory(const Extents& a, const Extents& b, int64_t distance);
 }  // namespace detail
 
-// False where no element can be in both: the views lie apart, or side by side in the rows of one array, as q, k and v
-// of a fused projection do. True where they share an element, or interleave in a way that this test does not resolve.
+// False if no element can be in both: the views are disjoint, or side by side in the rows of one array, like q, k and v
+// of a fused projection. True if they share an element, or interleave in a way that this test does not resolve.
 template <class T, int N, class U, int M>
 bool may_share_memory(const View<T, N>& a, const View<U, M>& b) {
   static_assert(std::is_same_v<std::remove_const_t<T>, std::remove_const_t<U>>, "elements of one type");
@@ -30,13 +31,13 @@ bool may_share_memory(const View<T, N>& a, const View<U, M>& b) {
                                   bytes / static_cast<int64_t>(sizeof(T)));
 }
 
-// The same elements in the same order?
+// True if the views have the same elements in the same order.
 template <class T, class U, int N>
 bool same_view(const View<T, N>& a, const View<U, N>& b) {
   return a.data() == b.data() && a.shape() == b.shape() && a.strides() == b.strides();
 }
 
-// Refuses, in the name of `function`, a result that shares memory with an input.
+// Rejects a result that shares memory with an input, with an error that names `function`.
 template <class T, int N, class U, int M>
 void check_apart(const char* function, const char* result_name, const View<T, N>& result, const char* input_name,
                  const View<U, M>& input) {

@@ -1,4 +1,5 @@
-// Rng: random numbers by counter. The value at (seed, counter) is the same on every machine, thread and path.
+// Rng: a counter-based random number generator. The value at (seed, counter) is the same on every machine, thread and
+// code path.
 #pragma once
 
 #include <cmath>
@@ -25,7 +26,7 @@ class Rng {
     return static_cast<float>(radius * std::cos(angle));
   }
 
-  // Fills with normal values of counters 0, 1, …
+  // Fills with the normal values at counters 0, 1, …
   void fill_normal(std::span<float> values, float deviation = 1.0F) const {
     uint64_t counter = 0;
     for (float& value : values) value = deviation * normal(counter++);
@@ -33,7 +34,7 @@ class Rng {
 
  private:
   static constexpr uint64_t kStep = 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio
-  // 2^64 / √3. Another constant than kStep: with the same one, seed 0 and counter 0 would cancel to 0.
+  // 2^64 / √3. Must differ from kStep: otherwise seed 0 and counter 0 would cancel to 0.
   static constexpr uint64_t kSeedOffset = 0x93cd3a2c8198e269ULL;
 
   static uint64_t mix(uint64_t x) {

@@ -1,4 +1,4 @@
-// Shapes: sizes of each dimension, printed as [2, 3].
+// Shapes: the size of each dimension, printed as [2, 3].
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace heed {
 template <int N>
 using Shape = std::array<int64_t, N>;
 
-// "[2, 3, 4]", as errors and plans print it.
+// "[2, 3, 4]", the form used in errors and plans.
 template <class Sizes>
 std::string to_text(const Sizes& sizes) {
   std::string text = "[";
@@ -25,17 +25,17 @@ std::string to_text(const Sizes& sizes) {
 }
 
 namespace detail {
-// Not inline: a compiler that sees the limit warns of it wherever a count becomes the size of an array.
+// Not inline: if the compiler sees the limit, it warns wherever a count is used as an array size.
 int64_t limit_of_product(int64_t a, int64_t b);
 }  // namespace detail
 
-// a · b, or the nearest limit of int64_t.
+// a · b, clamped to the range of int64_t.
 inline int64_t multiply_saturating(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? detail::limit_of_product(a, b) : product;
 }
 
-// Number of elements; 1 for rank 0. A size of 0 counts whatever the others: their product may be beyond any limit.
+// Number of elements; 1 for rank 0. A size of 0 gives 0, even if the product of the other sizes overflows.
 template <class Sizes>
 int64_t element_count(const Sizes& sizes) {
   int64_t count = 1;

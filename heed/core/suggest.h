@@ -1,4 +1,4 @@
-// "Did you mean": the nearest of the names that exist.
+// "Did you mean": suggests the closest known name.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace heed {
 
-// "did you mean 'x'?" for the nearest name that is near enough to be a slip; empty where none is.
+// "did you mean 'x'?" for the closest name, if it is close enough to be a typo; otherwise empty.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names);
 
 }  // namespace heed

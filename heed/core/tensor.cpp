@@ -6,7 +6,7 @@
 namespace heed {
 namespace {
 
-// Not initialised. Rows that are far apart cost a page each: large tensors ask for huge ones.
+// Not initialised. Rows that are far apart touch a page each, so large tensors request huge pages.
 template <class T>
 AlignedArray<T> allocate(int64_t count) {
   AlignedArray<T> data = allocate_aligned<T>(static_cast<size_t>(count));

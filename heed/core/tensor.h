@@ -1,5 +1,5 @@
-// TensorOf<T>: owns its elements, dynamic rank, row-major; a regular value (copy is deep, move is cheap). Tensor is the
-// one of floats; token ids and labels are TensorOf<int64_t> or TensorOf<int32_t>, dense masks TensorOf<bool>.
+// TensorOf<T>: owns its elements, dynamic rank, row-major; a regular value (copy is deep, move is cheap). Tensor is
+// TensorOf<float>; token ids and labels are TensorOf<int64_t> or TensorOf<int32_t>, dense masks TensorOf<bool>.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class TensorOf {
  public:
   TensorOf() = default;
 
-  // Zeros (false) of the given shape.
+  // Zeros (or false) of the given shape.
   explicit TensorOf(std::vector<int64_t> shape);
 
   TensorOf(const TensorOf& other);
@@ -39,8 +39,8 @@ class TensorOf {
   std::span<T> values() { return {data_.get(), static_cast<size_t>(count())}; }
   std::span<const T> values() const { return {data_.get(), static_cast<size_t>(count())}; }
 
-  // The whole tensor as a view of rank N; an error when its rank is another. A view does not keep its tensor alive, so
-  // there is none of a temporary: name the tensor first.
+  // The whole tensor as a view of rank N; an Error if its rank differs. A view does not keep its tensor alive, so
+  // temporaries have no view(): name the tensor first.
   template <int N>
   View<T, N> view() & {
     return {data_.get(), sizes<N>()};

@@ -1,4 +1,4 @@
-// View<T, N>: typed, strided, non-owning, its rank known to the compiler. Every op and kernel takes views.
+// View<T, N>: a typed, strided, non-owning view with a compile-time rank. Every op and kernel takes views.
 #pragma once
 
 #include <concepts>
@@ -8,7 +8,7 @@
 
 namespace heed {
 
-// View<float> may become View<const float>, and nothing else may.
+// Only View<float> → View<const float> and its like convert implicitly.
 template <class U, class T>
 concept MutableOf = std::same_as<const U, T> && !std::same_as<U, T>;
 
@@ -20,10 +20,10 @@ class View {
   // Contiguous, row-major.
   View(T* data, const Shape<N>& shape) : View(data, shape, contiguous_strides<N>(shape)) {}
 
-  // Strides in elements; 0 repeats a dimension, negative runs backwards.
+  // Strides in elements; 0 broadcasts a dimension, a negative stride walks backwards.
   View(T* data, const Shape<N>& shape, const Shape<N>& strides) : data_(data), shape_(shape), strides_(strides) {}
 
-  // View<float> reads as View<const float>.
+  // View<float> converts to View<const float>.
   template <MutableOf<T> U>
   View(const View<U, N>& other) : View(other.data(), other.shape(), other.strides()) {}
 
@@ -53,7 +53,7 @@ class View {
     return {data_ + index * strides_[0], shape, strides};
   }
 
-  // `count` indices of one dimension, from `begin`.
+  // Indices begin … begin + count - 1 of one dimension.
   View slice(int dimension, int64_t begin, int64_t count) const {
     View part = *this;
     part.data_ += begin * stride(dimension);

@@ -14,7 +14,7 @@
 namespace heed::explain {
 namespace {
 
-// The names asked for, or all; an Error for one that this case does not take.
+// The requested names, or all; an Error for a step that this case does not take.
 std::vector<std::string> wanted_steps(const AttendCase& given, const std::vector<std::string>& asked) {
   std::vector<std::string> taken = step_names(given);
   if (asked.empty()) return taken;
@@ -31,7 +31,7 @@ QueryRange shown_rows(const AttendRequest& request, int64_t t_q) {
   return rows;
 }
 
-// The call saw queries `rows` alone; a recording says where they lie among all.
+// The call only saw the queries `rows`; a recording gives their place among all queries.
 void place_among_all(Recording& recording, const QueryRange& rows, int64_t t_q) {
   for (size_t i = 0; i < recording.dims.size(); ++i) {
     if (recording.dims[i] != Dim::t_q) continue;
@@ -94,7 +94,7 @@ std::vector<TopKeys> top_keys_of(const AttendRun& run, const AttendRequest& requ
   return result;
 }
 
-// attention_plan looks at shapes alone.
+// attention_plan only uses shapes.
 AttentionPlan plan_of(const AttendCase& given, const AttendSizes& s) {
   const float any = 0.0F;
   return attention_plan({{&any, {s.batch, s.t_q, s.heads, s.d_k}},

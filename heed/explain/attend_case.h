@@ -1,4 +1,4 @@
-// AttendCase: one attention as `heed attend` shows it: a built-in example, or a user's own tensors, mask and options.
+// AttendCase: one attention call for `heed attend`: a built-in example, or the user's own tensors, mask and options.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ namespace heed::explain {
 // The projections around attention.
 using Layer = MultiHeadWeights;
 
-// Where the queries stand among the keys. Unstated is right where Tq == Tk alone.
+// How the queries are aligned with the keys. `unstated` is valid only if Tq == Tk.
 enum class Align { unstated, top_left, bottom_right };
 
-// True = may see (keep) or true = may not see (block). No values: no such mask.
+// True means visible (keep) or hidden (block). Null values: no dense mask.
 struct DenseMask {
   std::vector<int64_t> shape;  // [Tq,Tk], [B,Tq,Tk] or [B or 1, H or 1, Tq, Tk]
   AlignedArray<bool> values;
   bool keep = true;
 };
 
-// keys from `left` before the query to `right` after it.
+// Keys from `left` before the query to `right` after it.
 struct Window {
   int64_t left = Mask::kUnlimited;
   int64_t right = Mask::kUnlimited;
 };
 
-// What an example sets beside the right way.
+// Which wrong variants an example shows beside the right one.
 enum class Contrast { none, build_up, three_masks };
 
 struct AttendSizes {
@@ -46,7 +46,7 @@ struct AttendSizes {
 };
 
 struct AttendCase {
-  std::string name;   // of the example; empty for own tensors
+  std::string name;   // of the example; empty for the user's tensors
   std::string title;  // one line
   std::vector<std::string> notes;
   std::vector<std::string> query_tokens, key_tokens;  // empty: unknown
@@ -57,7 +57,7 @@ struct AttendCase {
   Tensor context;  // [B, Tk, C']; empty: keys and values come from x
   Layer layer;
   int64_t heads = 1;
-  int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t kv_heads = 0;  // 0: same as heads
   // … or q, k and v.
   Tensor q;  // [B, Tq, H, Dk]
   Tensor k;  // [B, Tk, Hkv, Dk]
@@ -66,10 +66,10 @@ struct AttendCase {
   bool causal = false;
   Align align = Align::unstated;
   std::optional<Window> window;
-  std::vector<int64_t> lengths;  // one an item; empty: every key
+  std::vector<int64_t> lengths;  // one per item; empty: every key
   DenseMask dense;
 
-  std::optional<float> scale;  // 1/√Dk unless given
+  std::optional<float> scale;  // default 1/√Dk
   std::optional<float> soft_cap;
   Tensor alibi_slopes;  // [H]; empty: no ALiBi
   Tensor bias;          // [B or 1, H or 1, Tq, Tk]; empty: none
@@ -79,28 +79,28 @@ struct AttendCase {
   bool is_self() const { return context.count() == 0; }
 };
 
-// The sizes, from the shapes; the shapes are taken to fit each other.
+// The sizes, from the shapes, which are assumed to match.
 AttendSizes sizes_of(const AttendCase& given);
 
-// The scale that is used.
+// The scale in effect.
 float scale_of(const AttendCase& given);
 
-// Mask and options of queries `rows` alone, standing where they stand among all. Views point into the case.
+// Mask and options for only the queries `rows`, at their positions in the sequence. Views point into the case.
 AttentionOptions options_of(const AttendCase& given, const QueryRange& rows);
 
-// "soft cap 30", "ALiBi", …: what is not in the mask.
+// "soft cap 30", "ALiBi", …: the options besides the mask.
 std::vector<std::string> option_names(const AttendCase& given);
 
-// A weight or bias of the layer, by its step: W_Q, b_Q, …
+// A weight or bias of the layer by its step name: W_Q, b_Q, …
 const Tensor& parameter_of(const Layer& layer, AttentionStep step);
-// Those that are given: weights, then biases.
+// Those that are present: weights, then biases.
 std::vector<AttentionStep> parameters_of(const Layer& layer);
 
-// Does this case take the step: is the input or parameter given, the step computed as one of its own?
+// True if this case has the step: the input or parameter is given, or the step is computed separately.
 bool takes_step(const AttendCase& given, AttentionStep step);
 
-// The steps that are shown: inputs and what is computed, in their order.
-std::vector<std::string> step_names(const AttendCase& given);  // those that this case takes
-const std::vector<std::string>& step_names();                  // those that some case takes
+// The steps that can be shown, inputs and computed steps, in order.
+std::vector<std::string> step_names(const AttendCase& given);  // those of this case
+const std::vector<std::string>& step_names();                  // those of any case
 
 }  // namespace heed::explain

@@ -40,7 +40,7 @@ struct ExactHead {
   std::vector<double> values;
   int64_t width = 0;
 
-  // The same numbers for every item and head, so that masks and options may be asked with their own indices.
+  // The same numbers for every item and head, so that masks and options can be indexed by their own indices.
   View<const double, 4> for_all(int64_t batch, int64_t heads) const {
     return {values.data(), {batch, static_cast<int64_t>(values.size()) / width, heads, width}, {0, width, 0, 1}};
   }

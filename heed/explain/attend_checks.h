@@ -1,4 +1,4 @@
-// The checks at the end of a walkthrough: rows not finite, row sums, the float64 reference, rows that see no key.
+// The checks at the end of a walkthrough: nonfinite rows, row sums, the float64 reference, rows that see no key.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace heed::explain {
 
-// Of the rows shown; of so many of them, evenly spread, as a second or so allows. One head where one is asked for.
+// Checks the rows shown, or an evenly spread sample of them that takes about a second. Only one head if `head` is set.
 AttendChecks checks_of(const AttendCase& given, const AttendRun& run, std::optional<int64_t> head);
 
 }  // namespace heed::explain

@@ -20,7 +20,7 @@ void put_data(JsonText& json, const Tensor& values, bool omit) {
   }
 }
 
-// A weight as row vectors take it, [inputs, outputs]; a bias as it is.
+// A weight as [inputs, outputs], for row vectors; a bias unchanged.
 void put_parameter(JsonText& json, AttentionStep step, const Tensor& parameter) {
   Tensor turned = parameter;
   if (parameter.rank() == 2) {

@@ -1,4 +1,4 @@
-// A walkthrough as one JSON document, schema heed/attend@1: what `heed attend --json` prints and the page is built on.
+// A walkthrough as one JSON document, schema heed/attend@1: printed by `heed attend --json` and embedded in the page.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace heed::explain {
 
-// Tensors that the rows asked for do not narrow (parameters, x, context, q, k, v) are left out above this many numbers,
-// unless they are asked for by name.
+// Tensors that the requested rows do not narrow (parameters, x, context, q, k, v) are left out above this many numbers,
+// unless requested by name.
 inline constexpr int64_t kMostJsonNumbers = 65536;
 
 std::string attend_json(const AttendCase& given, const AttendRequest& request, const Walkthrough& all);

@@ -1,14 +1,14 @@
-// The forward call behind a walkthrough: the queries shown, the states that looking inside needs. Internal to explain.
+// The forward call behind a walkthrough: the queries shown, and the row states that insight needs. Internal to explain.
 #pragma once
 
 #include "heed/explain/attend_case.h"
 
 namespace heed::explain {
 
-// What attention was given and what came of it, for `rows` of the queries. Views point into the run and the case.
+// The inputs and results of attention for the queries `rows`. Views point into the run and the case.
 struct AttendRun {
   QueryRange rows;
-  AttentionInputs inputs;  // q of `rows`; k and v whole
+  AttentionInputs inputs;  // q of `rows`; all of k and v
   AttentionOptions options;
   RowStates<const float> states;  // none with sigmoid
   View<const float, 4> heads;     // [B, rows, H, Dv]

@@ -96,7 +96,7 @@ class Renderer {
     put_titled(heading.append("  ").append(formula), shape);
   }
 
-  // A title and what stands behind it, or below it where the line is too narrow for both.
+  // A title and the text after it, or below it if the line is too narrow for both.
   void put_titled(const std::string& title, const std::string& rest) {
     const bool fits = rest.empty() || columns_of(title) + 3 + columns_of(rest) <= style_.width;
     std::string lines = wrapped(std::string_view(title).substr(3), title.substr(0, 3), 3, style_);

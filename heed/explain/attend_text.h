@@ -1,4 +1,4 @@
-// A walkthrough as text: for each step its formula, this run's shapes and numbers; then the checks.
+// A walkthrough as text: the formula, shape and numbers of each step, then the checks.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace heed::explain {
 std::string attend_text(const AttendCase& given, const AttendRequest& request, const Walkthrough& walkthrough,
                         const TextStyle& style);
 
-// "3 of 12 rows are not finite (NaN or ∞): the first is head 0, row 1"; empty where all rows are finite.
+// "3 of 12 rows are not finite (NaN or ∞): the first is head 0, row 1"; empty if all rows are finite.
 std::string nonfinite_text(const AttendChecks& checks);
 
 }  // namespace heed::explain

@@ -199,7 +199,7 @@ class CheckFileReader {
               [](const ClaimedStep& a, const ClaimedStep& b) { return a.step < b.step; });
   }
 
-  // Refuses a claim of what this computation does not have, and says what is missing.
+  // Rejects a claim of a step that this computation does not have, and says what is missing.
   void check_computed(const NamedValue& named, AttentionStep step) const {
     if (example_.exact.has(step)) return;
     if (is_input(step)) named.refuse("it is not given, so there is nothing to compare it with");

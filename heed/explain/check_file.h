@@ -1,5 +1,5 @@
-// Check files: a worked example of attention in TOML, its inputs and what is claimed of its steps. docs/check-files.md
-// describes the format.
+// Check files: a worked example of attention in TOML, with its inputs and the claimed numbers of its steps.
+// docs/check-files.md describes the format.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace heed::explain {
 
-// Larger files are refused, and steps of more than kMostNumbers (steps.h) numbers.
+// Larger files are rejected, and so are steps of more than kMostNumbers (steps.h) numbers.
 inline constexpr int64_t kMostCheckFileBytes = int64_t{4} << 20;
 
-// The worked example in the file at `path`, its exact steps computed. Throws an io::FileError that names file and line.
+// Reads the worked example at `path` and computes its exact steps. Throws an io::FileError that names file and line.
 WorkedExample read_check_file(const std::string& path);
 
 // The same from the text of a file; `path` is for messages.

@@ -1,4 +1,4 @@
-// A grading as one JSON document, schema heed/check@1: what `heed check --json` prints.
+// A grading as one JSON document, schema heed/check@1, printed by `heed check --json`.
 #pragma once
 
 #include <string>

@@ -51,7 +51,7 @@ std::string read_word(const CheckFileTable& file, const std::string& name, const
   value.refuse("it is " + got, hint);
 }
 
-// A matrix for all heads, or one a head.
+// A matrix for all heads, or one per head.
 Matrices read_score_matrix(const NamedValue& value, const NumberRules& number_rules, int64_t heads, int64_t t_q,
                            int64_t t_k) {
   const NestedNumbers read = read_numbers(value, number_rules);
@@ -68,7 +68,7 @@ Matrices read_score_matrix(const NamedValue& value, const NumberRules& number_ru
   return matrices;
 }
 
-// Where the queries stand among the keys. `user` names what needs to know.
+// How the queries are aligned with the keys. `user` names the option that needs it.
 QueryPositions read_positions(const CheckFileTable& file, const std::string& user, int64_t t_q, int64_t t_k) {
   const std::string align = read_word(file, "align", {"", "bottom-right", "top-left"});
   if (align == "top-left") return QueryPositions::top_left();

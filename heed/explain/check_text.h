@@ -1,4 +1,4 @@
-// A grading as text: what `heed check` prints.
+// A grading as text, printed by `heed check`.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace heed::explain {
 
-// A table a step: claimed, exact and verdict, row by row; then remarks, and the summary as the last line. `file` is the
-// check file as the user named it, shown where the example has no title.
+// One table per step: claimed, exact and verdict, row by row; then remarks, and a summary as the last line. `file` is
+// the check file as the user named it, shown if the example has no title.
 std::string check_text(const std::string& file, const WorkedExample& example, const Grading& grading,
                        const TextStyle& style);
 

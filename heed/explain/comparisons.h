@@ -1,4 +1,4 @@
-// Other ways to the weights that learners try, beside the right one: the examples plain and three-masks.
+// Common wrong ways to compute the weights, beside the right one: for the examples plain and three-masks.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace heed::explain {
 
-// None for cases without a contrast. Every softmax is attention's own.
+// Empty for cases without a contrast. Every softmax is computed by attention itself.
 std::vector<Comparison> comparisons_of(const AttendCase& given);
 
 }  // namespace heed::explain

@@ -1,4 +1,4 @@
-// The built-in examples: small attentions that people learn from, as AttendCases.
+// The built-in examples: small attention calls to learn from, as AttendCases.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct ExampleName {
 // All of them, the simplest first.
 const std::vector<ExampleName>& example_names();
 
-// An Error that names them all for any other name.
+// Throws an Error that lists all names if there is no such example.
 AttendCase example(const std::string& name);
 
 }  // namespace heed::explain

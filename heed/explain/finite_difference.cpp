@@ -132,7 +132,7 @@ double FiniteDifference::slope(const std::vector<Move>& moves, const Part& part)
 // weights are not a variable of the reference: L is linear in them, row by row.
 double FiniteDifference::slope_of_weight(int64_t b, int64_t h, int64_t i, int64_t j) const {
   const reference::Row<double> row = reference::score_row(in_, b, h, i);
-  if (!row.visible[static_cast<size_t>(j)]) return 0.0;  // not a variable: it is 0 whatever the scores
+  if (!row.visible[static_cast<size_t>(j)]) return 0.0;  // not a variable: 0 for any scores
   const double* d_head = &d_heads_[static_cast<size_t>(((b * s_.t_q + i) * s_.heads + h) * s_.d_v)];
   const auto moved_loss = [&](double step) {
     double total = 0.0;

@@ -1,4 +1,4 @@
-// Gradients by central differences of the double reference: what backward is compared with.
+// Gradients by central differences of the double reference, to check backward against.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace heed::explain {
 
-// The loss is L = Σ d_out · output. Each entry is moved by ±h and L is taken again, of the rows that feel it. Of large
-// tensors a sample of the entries is, evenly spread; where even one would take too long, none.
+// The loss is L = Σ d_out · output. Each entry is perturbed by ±h and L is recomputed over the rows it affects. Of
+// large tensors, only an evenly spread sample of entries is checked; none if even one would take too long.
 class FiniteDifference {
  public:
   FiniteDifference(const AttendCase& given, const Tensor& d_out);
 
-  // The gradient with the largest difference to it.
+  // The recorded gradient with its largest difference from finite differences.
   Gradient checked(Recording recording);
 
  private:
-  // Heads and rows whose share of L is taken.
+  // The heads and rows over which L is computed.
   struct Part {
     int64_t b_begin = 0, b_end = 0, h_begin = 0, h_end = 0, i_begin = 0, i_end = 0;
   };
-  // An entry to move: tensor(index) for all of its moves, each by a factor.
+  // A number to perturb, by factor · ±h. One entry of a gradient may move several.
   struct Move {
     double* at = nullptr;
     double factor = 1.0;

@@ -9,7 +9,7 @@
 namespace heed::explain {
 namespace {
 
-// Weights lie between 0 and 1: a whole number there says 0.0 or 1.0, and a unit of 1 would let anything pass.
+// Weights are between 0 and 1: an integer there means 0.0 or 1.0, and a unit of 1 would accept anything.
 constexpr double kMostUnitOfWeights = 0.1;
 
 WrittenNumber as_graded(AttentionStep step, WrittenNumber number) {
@@ -60,7 +60,7 @@ void apply_laws(const std::vector<BrokenLaw>& laws, GradedStep& weights) {
   }
 }
 
-// Has a step that this one comes from a slip?
+// True if a step that this one is computed from has a slip.
 bool is_after_slip(const WorkedExample& example, const Grading& grading, AttentionStep step) {
   for (const AttentionStep each : claimed_before(example, step)) {
     const GradedStep& before = *grading.find(each);

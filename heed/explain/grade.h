@@ -1,5 +1,5 @@
-// Grades a worked example: each claimed number beside the exact value and beside what the claim's own earlier steps
-// give, so that one slip is counted once.
+// Grades a worked example. Each claimed number is compared with the exact value and with what the claim's own earlier
+// steps give, so that a slip is counted once.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace heed::explain {
 
-// A step as claimed. Numbers that were left out are empty.
+// A claimed step. Omitted numbers are empty.
 struct ClaimedStep {
   AttentionStep step = AttentionStep::x;
-  int64_t count = 0;  // shape as that of Matrices
+  int64_t count = 0;  // shape as in Matrices
   int64_t rows = 0;
   int64_t columns = 0;
   std::vector<std::optional<WrittenNumber>> numbers;
@@ -30,7 +30,7 @@ struct WorkedExample {
   StepRules rules;
   StepValues given;                // the exact inputs
   StepValues exact;                // compute_steps(rules, given)
-  std::vector<ClaimedStep> steps;  // in the order of AttentionStep, each of the shape that `exact` has
+  std::vector<ClaimedStep> steps;  // in the order of AttentionStep, each with the shape it has in `exact`
 };
 
 struct GradedNumber {
@@ -42,8 +42,8 @@ struct GradedNumber {
   double carried = 0.0;  // from the claim's own earlier steps
   Verdict from_exact = Verdict::right;
   Verdict from_claim = Verdict::right;
-  // As from_exact says, whatever the claim's earlier steps give; but where that is wrong, and it follows from them, and
-  // they have a slip, it is no slip of its own.
+  // from_exact, except that a wrong number that follows from the claim's earlier steps, if they have a slip, is not a
+  // slip of its own (follows).
   Verdict verdict = Verdict::right;
 };
 
@@ -56,7 +56,7 @@ struct GradedStep {
   int64_t count(Verdict verdict) const;
 };
 
-// The claimed numbers of a row, in order; what was left out is not there.
+// The claimed numbers of a row, in order, without the omitted ones.
 struct GradedRow {
   int64_t head = 0;
   int64_t row = 0;
@@ -64,10 +64,10 @@ struct GradedRow {
 };
 std::vector<GradedRow> rows_of(const GradedStep& step);
 
-// "row 1", or "head 0, row 1" where there are several.
+// "row 1", or "head 0, row 1" if there are several heads.
 std::string place_of(const GradedStep& step, int64_t head, int64_t row);
 
-// Something certain about a claim that explains a slip.
+// A certain finding about a claim that explains a slip.
 struct Remark {
   std::string kind;  // for programs: "no_w_o"
   AttentionStep step = AttentionStep::x;
@@ -80,21 +80,21 @@ struct Grading {
 
   int64_t count(Verdict verdict) const;
   int64_t numbers() const;
-  const GradedStep* find(AttentionStep step) const;  // null where it is not claimed
-  // The first step with a wrong number, and that number; null where nothing is wrong.
+  const GradedStep* find(AttentionStep step) const;  // null if it is not claimed
+  // The first step with a wrong number, and that number; null if nothing is wrong.
   const GradedStep* first_wrong_step() const;
   const GradedNumber* first_wrong() const;
 };
 
-// What the claim gives when it is carried on.
+// The steps computed from the claim's own numbers.
 struct CarriedSteps {
-  StepValues own;      // as claimed; what was left out as `carried`
+  StepValues own;      // as claimed; omitted numbers from `carried`
   StepValues carried;  // each step computed from `own`
 };
 CarriedSteps carry_on(const WorkedExample& example);
 
-// The claimed steps that the claim's own `step` comes from: the nearest ones, and those behind a step of which only a
-// part is claimed.
+// The claimed steps that the claim's own `step` depends on: the nearest ones, and those before a step that is only
+// partly claimed.
 std::vector<AttentionStep> claimed_before(const WorkedExample& example, AttentionStep step);
 
 Grading grade(const WorkedExample& example);

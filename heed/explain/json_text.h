@@ -1,4 +1,4 @@
-// A JSON document written from front to back: for many numbers, each the shortest text that gives back the same float.
+// A streaming JSON writer. Numbers are written as the shortest text that round-trips to the same float.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class JsonText {
   JsonText& end_object() { return close('}'); }
   JsonText& begin_array() { return open('['); }
   JsonText& end_array() { return close(']'); }
-  // A line of its own for what follows.
+  // Starts a new line.
   JsonText& line();
   JsonText& key(std::string_view name);
 
@@ -26,7 +26,7 @@ class JsonText {
   JsonText& value(bool flag);
   JsonText& value(int64_t number);
   JsonText& value(int number) { return value(static_cast<int64_t>(number)); }
-  // null where the number is not finite.
+  // null if the number is not finite.
   JsonText& value(float number);
   JsonText& value(double number);
 
@@ -37,9 +37,9 @@ class JsonText {
     return end_array();
   }
 
-  // Row-major values as arrays in arrays; returns *this.
+  // Row-major values as nested arrays; returns *this.
   JsonText& nested(std::span<const float> values, std::span<const int64_t> shape);
-  // The same for whole numbers.
+  // The same for integers.
   JsonText& nested_integers(std::span<const float> values, std::span<const int64_t> shape);
 
   const std::string& text() const { return text_; }
@@ -50,7 +50,7 @@ class JsonText {
   void separate();
 
   std::string text_;
-  bool first_ = true;  // nothing stands before the next value in its array or object
+  bool first_ = true;  // the next value is the first of its array or object
 };
 
 }  // namespace heed::explain

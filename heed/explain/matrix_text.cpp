@@ -9,7 +9,7 @@ constexpr int64_t kMostRows = 8;  // more are shown by their corners
 constexpr int kMostLabel = 14;    // columns of a label
 constexpr int kIndent = 4;
 constexpr int kGap = 2;
-constexpr int64_t kGapIndex = -1;  // stands for what is left out
+constexpr int64_t kGapIndex = -1;  // marks the omitted part
 
 // All of 0 … count-1, or the first of them, a gap and the last: `few` in all.
 std::vector<int64_t> corners(int64_t count, bool all, int64_t few) {

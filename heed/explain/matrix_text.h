@@ -1,4 +1,4 @@
-// Matrices as text: small ones whole, large ones by their corners.
+// Matrices as text: small ones in full, large ones by their corners.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace heed::explain {
 
 struct MatrixText {
   View<const float, 2> values;
-  std::vector<std::string> row_labels{};     // one a row; empty: the row's number, from first_row on
-  std::vector<std::string> column_labels{};  // one a column; empty: the column's number, or none
+  std::vector<std::string> row_labels{};     // one per row; empty: row numbers from first_row on
+  std::vector<std::string> column_labels{};  // one per column; empty: column numbers, or none
   int64_t first_row = 0;
   bool number_columns = false;
   bool sums = false;               // a column with the sum of each row
   View<const float, 2> visible{};  // 0 where a key is hidden; null: nothing is
-  int64_t corner_rows = 4;         // that are shown where there are more than 8: the first ones and the last
+  int64_t corner_rows = 4;         // rows shown if there are more than 8: the first ones and the last
 };
 
 // Lines that end with '\n'.

@@ -42,7 +42,7 @@ class NumberReader {
   const NamedValue& value_;
   const NumberRules& rules_;
   NestedNumbers result_;
-  std::vector<int64_t> at_;  // where the value stands that is looked at
+  std::vector<int64_t> at_;  // indices of the current value
 
   size_t depth() const { return result_.shape.size(); }
 
@@ -57,7 +57,7 @@ class NumberReader {
     return text.empty() ? "it " : text + " ";
   }
 
-  // Takes the sizes of the arrays and refuses those that differ.
+  // Records the sizes of the arrays and rejects those that differ.
   void measure(const TomlValue& value, size_t level) {
     if (level == depth()) {
       if (value.kind == TomlValue::Kind::array) value_.refuse(value, place() + "is an array among numbers");

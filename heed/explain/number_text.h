@@ -1,4 +1,4 @@
-// Numbers as text: the shortest that gives back the same float.
+// Numbers as text: the shortest that round-trips to the same float.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace heed::explain {
 
-// "0.1", "1e-09", "-3"; the value must be finite where JSON is written.
+// "0.1", "1e-09", "-3"; the value must be finite if it is written to JSON.
 inline std::string shortest(float value) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;

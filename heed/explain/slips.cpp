@@ -119,7 +119,7 @@ class SlipFinder {
     }
   }
 
-  // Weights lie as [inputs, outputs] here; PyTorch has them the other way round.
+  // Weights are [inputs, outputs] here; PyTorch has them transposed.
   void find_transposed(const GradedStep& step) {
     const std::span<const AttentionStep> sources = step_row(step.step).sources;
     if (sources.size() < 2 || step_row(sources[1]).kind != StepKind::parameter) return;

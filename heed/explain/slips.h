@@ -1,5 +1,4 @@
-// Common slips, recognised where the numbers leave no doubt: the claim is what another formula gives, to its last
-// digit.
+// Common slips, reported only if the numbers leave no doubt: the claim matches another formula to the last digit.
 #pragma once
 
 #include "heed/explain/grade.h"

@@ -35,7 +35,7 @@ std::string shape_text(AttentionStep step, const Matrices& matrices) {
   return std::string(step_name(step)) + " " + to_text(matrices.shape());
 }
 
-// A step of this size; `blamed` is refused where it would be too large.
+// A step of this size; an error that names `blamed` if it would be too large.
 Matrices sized(AttentionStep blamed, int64_t count, int64_t rows, int64_t columns) {
   if (count * rows * columns > kMostNumbers) {  // factors are sizes of tensors in memory: the product cannot overflow
     throw StepError(blamed, "a step would have " + to_text(std::vector<int64_t>{count, rows, columns}) +

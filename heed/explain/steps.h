@@ -1,6 +1,6 @@
-// The steps of attention in double, one at a time. A step is computed from the values of the steps before it, wherever
-// those come from: computed themselves, given, or claimed by somebody. That is what lets a worked example be judged
-// both from its inputs and from its own last line.
+// The steps of attention in double, one at a time. A step is computed from the values of the steps before it, whether
+// those were computed, given or claimed. This allows a worked example to be graded both from its inputs and from its
+// own previous line.
 //
 // One item (B = 1). Letters: Tq, Tk query and key length, H and Hkv query and key/value heads, Dk, Dv widths of a head,
 // C widths of the inputs. Row vectors times matrices: q = x W_Q.
@@ -18,15 +18,15 @@
 
 namespace heed::explain {
 
-// Here a step has no batch: x is [Tq, C], q is H × [Tq, Dk], scores are H × [Tq, Tk]. A bias is one row, with as many
-// numbers as its weight has columns.
+// Steps here have no batch dimension: x is [Tq, C], q is H × [Tq, Dk], scores are H × [Tq, Tk]. A bias is one row, with
+// as many numbers as its weight has columns.
 
-// x, context and parameters: nothing computes them.
+// True for x, context and parameters, which are not computed.
 bool is_input(AttentionStep step);
-// Does explain know the step? It shows attention without dropout: all but `dropped`.
+// True if explain covers the step: all but `dropped`, since it shows attention without dropout.
 bool is_explained(AttentionStep step);
 
-// One matrix a head, or one: [count, rows, columns].
+// One matrix per head, or a single one: [count, rows, columns].
 struct Matrices {
   int64_t count = 0;
   int64_t rows = 0;
@@ -44,11 +44,11 @@ struct Matrices {
   bool same_shape(const Matrices& other) const {
     return count == other.count && rows == other.rows && columns == other.columns;
   }
-  // [rows, columns], or [count, rows, columns] where there are several.
+  // [rows, columns], or [count, rows, columns] if there are several.
   std::vector<int64_t> shape() const;
 };
 
-// The values of the steps; an empty one is not there.
+// The values of the steps; an empty one is absent.
 class StepValues {
  public:
   Matrices& operator[](AttentionStep step) { return values_[static_cast<size_t>(step)]; }
@@ -59,7 +59,7 @@ class StepValues {
   std::array<Matrices, kStepCount> values_;
 };
 
-// Everything about a computation but its numbers.
+// Everything about a computation except its inputs.
 struct StepRules {
   int64_t heads = 1;
   int64_t kv_heads = 1;
@@ -67,11 +67,11 @@ struct StepRules {
   std::optional<double> soft_cap{};
   Matrices bias{};              // [1 or H, Tq, Tk], -∞ hides a key; empty: none. ALiBi is given as a bias
   Matrices visible{};           // [1 or H, Tq, Tk], 1 where a query sees a key, else 0; empty: no mask
-  std::vector<double> sinks{};  // [H]: a logit that joins the softmax and carries no value; empty: none
+  std::vector<double> sinks{};  // [H]: a logit in the softmax's denominator without a value; empty: none
   Normaliser normaliser = Normaliser::softmax;
 };
 
-// Sizes that do not fit: which step or parameter is to blame, and why.
+// A size mismatch: which step or parameter causes it, and why.
 class StepError : public Error {
  public:
   StepError(AttentionStep step, const std::string& message) : Error(message), step_(step) {}
@@ -81,32 +81,34 @@ class StepError : public Error {
   AttentionStep step_;
 };
 
-// A step of more numbers is refused, so that a small file cannot ask for much memory.
+// A step with more numbers is rejected, so that a small file cannot cause a large allocation.
 inline constexpr int64_t kMostNumbers = int64_t{1} << 19;
 
-// 1/√Dk unless given; none where q is not known either.
+// 1/√Dk unless given; empty if q is not known either.
 std::optional<double> scale_of(const StepRules& rules, const StepValues& values);
 
-// The last step before `weights` that these rules have: scaled, capped, biased or masked.
+// The last step before `weights` under these rules: scaled, capped, biased or masked.
 AttentionStep last_score_step(const StepRules& rules);
 
-// Is the step part of this computation? capped, biased and masked are only where something caps, adds or hides.
+// True if the step is part of this computation. capped, biased and masked are only if there is a soft cap, a bias or a
+// mask.
 bool is_taken(const StepRules& rules, AttentionStep step);
 
-// The steps that `step` is computed from; those that may be absent (context, biases) only where they are there.
+// The steps that `step` is computed from; the optional ones (context, biases) only if they are present.
 std::vector<AttentionStep> sources_of(const StepRules& rules, const StepValues& values, AttentionStep step);
 
-// The step from the values of its sources; empty where one of them is missing or the step is not taken. Throws a
-// StepError where sizes do not fit.
+// Computes the step from its sources; empty if one of them is missing or the step is not taken. Throws a StepError if
+// sizes do not match.
 Matrices compute_step(const StepRules& rules, const StepValues& values, AttentionStep step);
 
-// Given values and all that can be computed from them.
+// The given values and everything that can be computed from them.
 StepValues compute_steps(const StepRules& rules, StepValues given);
 
-// The row of weights: softmax (with a sink where there is one) or sigmoid of scores, -∞ hidden: weight 0.
+// A row of weights: softmax (with a sink if there is one) or sigmoid of the scores. A score of -∞ is hidden and gets
+// weight 0.
 std::vector<double> normalise_row(const StepRules& rules, int64_t head, const double* scores, int64_t t_k);
 
-// "q = x W_Q", with the names that this computation has; "q, as given" for what was given.
+// "q = x W_Q", with the step names of this computation; "q, as given" for given values.
 std::string formula_of(const StepRules& rules, const StepValues& given, const StepValues& values, AttentionStep step);
 
 }  // namespace heed::explain

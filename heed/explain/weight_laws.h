@@ -1,4 +1,4 @@
-// Laws of softmax weights that rounding cannot break: a row sums to 1, and a larger score has the larger weight.
+// Properties of softmax weights that rounding cannot break: a row sums to 1, and a larger score has a larger weight.
 #pragma once
 
 #include "heed/explain/grade.h"
@@ -12,7 +12,7 @@ struct BrokenLaw {
   std::string text;
 };
 
-// Of the claimed weights, `own` being the claim's own steps (carry_on).
+// The laws that the claimed weights break; `own` are the claim's own steps (carry_on).
 std::vector<BrokenLaw> broken_laws(const WorkedExample& example, const StepValues& own, const GradedStep& weights);
 
 }  // namespace heed::explain

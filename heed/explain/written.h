@@ -1,4 +1,4 @@
-// Numbers as somebody wrote them: the text says how exact they claim to be.
+// Numbers as written in a claim: their digits say how precise they claim to be.
 #pragma once
 
 #include <string>
@@ -14,22 +14,22 @@ struct WrittenNumber {
 };
 
 // One unit of the last digit of a decimal number: 0.50 → 0.01, 1e-3 → 0.001, 12 → 1. Underscores do not count. 0 or ∞
-// where the exponent is beyond what a double holds.
+// if the exponent is out of range for a double.
 double unit_of(std::string_view text);
 
-// Digits behind the point that `unit` stands for: 2 for 0.01; 0 for 1 and more.
+// The number of decimals for `unit`: 2 for 0.01; 0 for 1 and more.
 int decimals_of(double unit);
 
-// A value beside a number written with `unit`: two digits more. "-inf" for -∞.
+// A value to show beside a number written with `unit`, with two more digits. "-inf" for -∞.
 std::string beside_text(double value, double unit);
-// Six digits at most, as few as say it.
+// At most six digits, without trailing zeros.
 std::string short_text(double value);
 
 enum class Verdict {
-  right,    // the exact value, rounded to the digits written: within half a unit
-  cut,      // the exact value with its further digits dropped: within a unit, towards zero
-  near,     // within two units: something before it had been rounded
-  follows,  // not the exact value, but what the claimed steps before it give: an earlier slip, counted there
+  right,    // the exact value rounded to the written digits: within half a unit
+  cut,      // the exact value truncated to the written digits: within a unit, towards zero
+  near,     // within two units: an earlier value was rounded
+  follows,  // not the exact value, but what the claimed earlier steps give: the slip is counted there
   wrong,
 };
 

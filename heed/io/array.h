@@ -1,4 +1,4 @@
-// Array: the numbers of a file as f32, and what they were in the file.
+// Array: the numbers of a file converted to f32, with the dtype they had in the file.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ struct Array {
   int64_t nonfinite = 0;  // how many values are NaN or infinite
 };
 
-// The parts of "w.safetensors:NAME"; of anything else the whole as the file, and no name.
+// The two parts of "w.safetensors:NAME". Any other string is a file without a name.
 struct ArrayReference {
   std::string file;
   std::string name;
 };
 ArrayReference split_reference(const std::string& reference);
 
-// A file, or a tensor of one: "q.npy", "w.safetensors:NAME". Refusals are FileErrors (file_error.h).
+// Reads a file, or one tensor of it: "q.npy", "w.safetensors:NAME". Throws FileError (file_error.h).
 Array read_array(const std::string& reference);
 
 }  // namespace heed::io

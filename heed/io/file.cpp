@@ -190,7 +190,7 @@ void OutputFile::write(std::string_view bytes) { write(bytes.data(), bytes.size(
 void OutputFile::write(std::span<const float> values) { write(values.data(), values.size_bytes()); }
 
 void OutputFile::commit() {
-  // Some file systems tell only now that the disk is full.
+  // Some file systems report a full disk only here.
   if (::close(descriptor_.release()) != 0) fail_to_write(errno);
   if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), target_.target.c_str()) != 0) fail_to_write(errno);

@@ -1,4 +1,4 @@
-// Files: read by position with every failure told, written as a whole or not at all.
+// Files: positional reads that report every failure, and atomic writes.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace heed::io {
 
-// The whole file as text; a file of more than `most_bytes` is refused.
+// The whole file as text; a file of more than `most_bytes` is an error.
 std::string read_file(const std::string& path, int64_t most_bytes);
 
-// Replaces the file at `path` by `bytes`, atomically: others see the old file or the new one, and the old one stays
-// after an error. A symbolic link stays, and the file that it points to is replaced. A device, a pipe or an open file
-// (/dev/null, /dev/stdout, /dev/fd/3) is written to as it is; output_target.h tells which, and what is refused.
+// Replaces the file at `path` with `bytes` atomically: readers see the old file or the new one, and the old one is kept
+// after an error. A symbolic link is kept, and the file it points to is replaced. A device, a pipe or an open file
+// (/dev/null, /dev/stdout, /dev/fd/3) is written to directly. output_target.h defines the cases and the errors.
 void write_file(const std::string& path, std::string_view bytes);
 
-// Owns a file descriptor; moves, and closes it at its end.
+// Owns a file descriptor and closes it on destruction. Move-only.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -40,7 +40,7 @@ class Descriptor {
   int number_ = -1;
 };
 
-// A regular file opened for reading: directories, pipes and devices are refused, so that nothing waits.
+// A regular file opened for reading. Directories, pipes and devices are rejected, so that no read blocks.
 class InputFile {
  public:
   explicit InputFile(std::string path);
@@ -48,7 +48,7 @@ class InputFile {
   const std::string& path() const { return path_; }
   int64_t size() const { return size_; }
 
-  // Fills `into` with the bytes from `offset` on; an error when the file has fewer.
+  // Fills `into` with the bytes from `offset` on; an error if the file is too short.
   void read(int64_t offset, std::span<std::byte> into) const;
 
   // The bytes [offset, offset + count).
@@ -60,9 +60,9 @@ class InputFile {
   int64_t size_ = 0;
 };
 
-// A file that appears under its path only when commit() is called: until then it is a temporary file in the same
-// directory, which is removed when this is destroyed, or by remove_temporaries(). What is written to as it is (device,
-// a pipe, an open file) gets the bytes at once.
+// A file that appears under its path only when commit() is called. Until then it is a temporary file in the same
+// directory, which is removed on destruction or by remove_temporaries(). A target that is written to directly (a
+// device, a pipe, an open file) gets the bytes at once.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -71,7 +71,7 @@ class OutputFile {
   ~OutputFile();
 
   void write(std::string_view bytes);
-  void write(std::span<const float> values);  // as they lie in memory
+  void write(std::span<const float> values);  // their bytes in memory
   void commit();
 
  private:
@@ -82,13 +82,13 @@ class OutputFile {
   [[noreturn]] void fail_to_write(int error) const;
 
   OutputTarget target_;
-  std::string temporary_;     // empty when the target is written to as it is
-  size_t noted_ = kNotNoted;  // where remove_temporaries() finds its name
+  std::string temporary_;     // empty if the target is written to directly
+  size_t noted_ = kNotNoted;  // slot where remove_temporaries() finds its name
   Descriptor descriptor_;
 };
 
-// Removes the temporary files of all OutputFiles, which can no longer be committed. For programs that are about to end:
-// it may be called in the handler of a signal.
+// Removes the temporary files of all OutputFiles, which can no longer be committed. For programs about to exit; safe to
+// call from a signal handler.
 void remove_temporaries();
 
 }  // namespace heed::io

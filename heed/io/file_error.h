@@ -1,4 +1,4 @@
-// FileError: what is wrong with a file, where, why, and what to do.
+// FileError: what is wrong with a file, where, why, and how to fix it.
 #pragma once
 
 #include <string>
@@ -9,19 +9,19 @@
 namespace heed::io {
 
 struct FileProblem {
-  std::string what{};   // what was found and why it is refused
-  std::string where{};  // the place inside the file: "byte 8", "tensor 'x'"; empty for the file as a whole
+  std::string what{};   // what was found and why it is an error
+  std::string where{};  // the place in the file: "byte 8", "tensor 'x'"; empty for the whole file
   std::string hint{};   // what to do; may be empty
-  int line = 0;         // of a text file, from 1; 0 where there are no lines
+  int line = 0;         // of a text file, from 1; 0 if not applicable
 };
 
-// A file that cannot be read, written or understood. what() is one line, "message [file:line, place]; hint": the texts
-// of files are shown with control characters escaped and cut when they are long.
+// A file that cannot be read, written or parsed. what() is one line, "message [file:line, place]; hint". Quoted file
+// contents have control characters escaped and are truncated if long.
 class FileError : public Error {
  public:
   FileError(std::string path, const FileProblem& problem);
 
-  const std::string& path() const { return path_; }        // as it was given
+  const std::string& path() const { return path_; }        // as given
   const std::string& message() const { return message_; }  // without place and hint
   const std::string& at() const { return at_; }            // "q.npy, byte 8", "notes.toml:3"
   const std::string& hint() const { return hint_; }
@@ -33,7 +33,7 @@ class FileError : public Error {
   std::string hint_;
 };
 
-// 'text' as it can be shown on one line of a terminal: control characters escaped, at most 100 bytes, in quotes.
+// 'text' in quotes, safe to show on one terminal line: control characters escaped, at most 100 bytes.
 std::string in_quotes(std::string_view text);
 
 }  // namespace heed::io

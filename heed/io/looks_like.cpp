@@ -16,7 +16,7 @@ bool is_text(std::string_view bytes) {
 
 bool begins(std::string_view bytes, std::string_view magic) { return bytes.substr(0, magic.size()) == magic; }
 
-// npz and PyTorch's files are zip archives: the name of the first member tells which. It begins at byte 30.
+// npz and PyTorch's files are zip archives: the name of the first member distinguishes them. It begins at byte 30.
 Looks zip_looks(std::string_view bytes) {
   const auto names = [&](std::string_view ending) { return bytes.find(ending, std::min<size_t>(30, bytes.size())); };
   if (names(".npy") != std::string_view::npos) {

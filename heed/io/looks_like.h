@@ -1,4 +1,4 @@
-// What a file of another kind than expected looks like, so that the refusal can say how to convert it.
+// Guesses the type of a file that is not of the expected kind, so that the error can say how to convert it.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace heed::io {
 
 struct Looks {
   std::string what;            // "it looks like a zip archive, …"
-  std::string as_npy;          // how to make an npy of it; may be empty
-  std::string as_safetensors;  // how to make a safetensors file of it; may be empty
+  std::string as_npy;          // how to convert it to npy; may be empty
+  std::string as_safetensors;  // how to convert it to safetensors; may be empty
 };
 
 Looks looks_like(const InputFile& file);

@@ -1,4 +1,4 @@
-// The header of an npy file: \x93NUMPY, version, length, and a Python dictionary in text.
+// The header of an npy file: \x93NUMPY, version, length, and a Python dict as text.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@ namespace heed::io {
 
 inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
-// What the header says, once it is known to describe exactly the bytes that follow it.
+// Parses the header and checks that it describes exactly the bytes that follow it.
 StoredArray read_npy_header(const InputFile& file);
 
 }  // namespace heed::io

@@ -29,8 +29,8 @@ std::optional<struct stat> status_of(const std::string& path) {
   return status;
 }
 
-// The path behind symbolic links, as far as it can be followed: its directory without links, then the name. Links in
-// /proc are open files, not names, and are left alone: /dev/stdout is /proc/123/fd/1, whatever is behind it.
+// Resolves symbolic links as far as possible: the directory without links, then the name. Links in /proc are open
+// files, not names, and are not followed: /dev/stdout becomes /proc/123/fd/1, whatever that refers to.
 fs::path followed(const std::string& path) {
   fs::path at = path;
   for (int links = 0; links < kMostLinks; ++links) {

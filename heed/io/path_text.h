@@ -1,4 +1,4 @@
-// What the sources of heed/io say of paths and of the system's errors. Internal to heed/io.
+// Text for paths and system errors. Internal to heed/io.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 namespace heed::io {
 
-// "No such file or directory", of errno.
+// The message of an errno, such as "No such file or directory".
 inline std::string system_text(int error) { return std::generic_category().message(error); }
 
-// The directory that a path is in; "." where it has none.
+// The parent directory of a path; "." if it has none.
 inline std::string directory_of(const std::filesystem::path& path) {
   const std::string parent = path.parent_path().string();
   return parent.empty() ? "." : parent;

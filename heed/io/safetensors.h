@@ -1,4 +1,4 @@
-// safetensors: named tensors in one file. Eight bytes that say how long the header is, a header in JSON, the numbers.
+// safetensors: named tensors in one file. Eight bytes with the header's length, a JSON header, then the data.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace heed::io {
 
 struct SafetensorsContents;
 
-// An opened file. Its whole header is checked when it is opened: names and keys once each, sizes that match dtype and
-// shape, tensors that follow each other and cover the file exactly. Numbers are read when they are asked for. A regular
-// value: copies share the open file.
+// An open file. The whole header is validated on opening: unique names and keys, sizes that match dtype and shape, and
+// tensors that are adjacent and cover the file exactly. Data is read on demand. A regular value: copies share the open
+// file.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
@@ -27,16 +27,16 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const;
   bool has(const std::string& name) const;
 
-  // Unknown names are FileErrors that propose a known one.
+  // An unknown name is a FileError that suggests a known one.
   const std::vector<int64_t>& shape(const std::string& name) const;
-  std::string dtype(const std::string& name) const;  // as Array has it
+  std::string dtype(const std::string& name) const;  // as Array::dtype
   Array read(const std::string& name) const;
 
  private:
   std::shared_ptr<const SafetensorsContents> contents_;
 };
 
-// f32, in the order given; atomically (file.h).
+// Writes f32, in the given order; atomic (file.h).
 void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, const Tensor*>>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

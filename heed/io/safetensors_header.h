@@ -20,7 +20,7 @@ struct SafetensorsContents {
   std::map<std::string, std::string> metadata{};
 };
 
-// Opens the file and checks all of its header.
+// Opens the file and validates its whole header.
 SafetensorsContents read_safetensors_header(const std::string& path);
 
 }  // namespace heed::io

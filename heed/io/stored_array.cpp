@@ -57,7 +57,7 @@ std::string element_text(const StoredArray& stored, int64_t number) {
                                 .hint = "numbers are computed in f32; convert or scale the array before saving it"});
 }
 
-// Work is done for each row, whether or not it has elements: a few bytes must not ask for a year of it.
+// Rows cost work even if they have no elements: a file of a few bytes must not cause a year of it.
 void check_empty(const InputFile& file, const StoredArray& stored) {
   constexpr int64_t kMost = 65536;
   if (std::find(stored.shape.begin(), stored.shape.end(), 0) == stored.shape.end()) return;

@@ -8,8 +8,8 @@
 #include "heed/io/toml_prepare.h"
 
 namespace {
-// Some texts ("[#") break what the parser asserts of itself, and without assertions its behaviour is undefined. So they
-// are on whatever the build, and throw this.
+// Some texts ("[#") violate the parser's internal assertions, and without assertions its behaviour is undefined. So
+// assertions are enabled in every build and throw this.
 struct ParserGaveUp {};
 [[noreturn]] void give_up() { throw ParserGaveUp{}; }
 }  // namespace
@@ -25,7 +25,7 @@ struct ParserGaveUp {};
 namespace heed::io {
 namespace {
 
-// The text by lines, to find a number where the parser says that it stands.
+// The text by lines, to look up a number at the position that the parser reports.
 class Lines {
  public:
   explicit Lines(std::string_view text) {
@@ -48,7 +48,7 @@ class Lines {
   std::vector<std::string_view> lines_;
 };
 
-// Is `text` the number? Hexadecimal, octal and binary numbers are not written in decimals and are taken as they are.
+// True if `text` is the number. Hexadecimal, octal and binary numbers are not decimal and are accepted unchecked.
 bool is_number(std::string text, double number) {
   if (text.empty()) return false;
   text.erase(std::remove(text.begin(), text.end(), '_'), text.end());

@@ -1,4 +1,4 @@
-// TOML as a plain tree that remembers where everything stands and how each number was written.
+// TOML as a plain tree that keeps the line of every value and the spelling of every number.
 #pragma once
 
 #include <string>
@@ -15,13 +15,13 @@ struct TomlValue {
 
   Kind kind = Kind::table;
   int line = 0;         // from 1
-  std::string text;     // a text's own; a number as it is written: "0.50"
+  std::string text;     // the string's value; for a number, its spelling: "0.50"
   double number = 0.0;  // may be nan or ±inf
   bool boolean = false;
   std::vector<TomlValue> items;     // of an array
   std::vector<TomlMember> members;  // of a table, in the order of the file
 
-  // The member of that name; null where there is none.
+  // The member with that name, or null.
   const TomlValue* find(const std::string& name) const;
 };
 
@@ -30,10 +30,10 @@ struct TomlMember {
   TomlValue value;
 };
 
-// "a number", "an array": what a value is, for messages.
+// The kind of a value for messages: "a number", "an array".
 std::string describe(const TomlValue& value);
 
-// The table that `text` is. `path` is for messages. Arrays and tables nest at most 8 deep.
+// Parses `text` as a table. `path` is for messages. Arrays and tables nest at most 8 deep.
 TomlValue parse_toml(const std::string& text, const std::string& path);
 
 }  // namespace heed::io

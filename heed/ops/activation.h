@@ -9,16 +9,17 @@ namespace heed {
 enum class Activation {
   none,
   relu,       // max(x, 0)
-  gelu,       // x · Φ(x), Φ by erf
+  gelu,       // x · Φ(x), with Φ from erf
   gelu_tanh,  // x · (1 + tanh(√(2/π) · (x + 0.044715 x³))) / 2
   silu,       // x · sigmoid(x)
 };
 
-// y [M, N] = act(x) + residual; a null residual is none. y may be x or the residual itself. Rows are contiguous.
-// An element has the bits that matmul's epilogue gives it.
+// y [M, N] = act(x) + residual; the residual may be null. y may alias x or the residual exactly. Rows are contiguous.
+// The bits are those of matmul's epilogue.
 void activation_forward(Activation activation, View<const float, 2> x, View<const float, 2> residual, View<float, 2> y);
 
-// d_x (+)= act'(x) ∘ d_y, with x as forward had it. d_x may be d_y itself. relu has the slope 0 at 0, as in PyTorch.
+// d_x (+)= act'(x) ∘ d_y, with the x of forward. d_x may alias d_y exactly. The gradient of relu at 0 is 0, as in
+// PyTorch.
 void activation_backward(Activation activation, View<const float, 2> x, View<const float, 2> d_y,
                          const InputGradient<2>& d_x);
 

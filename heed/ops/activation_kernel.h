@@ -1,4 +1,4 @@
-// What activation.cpp and its kernels share. Internal to heed/ops.
+// Shared by activation.cpp and its kernels. Internal to heed/ops.
 #pragma once
 
 #include "heed/ops/activation.h"
@@ -6,11 +6,11 @@
 
 namespace heed {
 
-// One row of `count` elements: y = act(x) + residual, where that is not null.
+// One row of `count` elements: y = act(x) + residual; the residual may be null.
 template <Isa>
 void activation_forward_kernel(Activation activation, int64_t count, const float* x, const float* residual, float* y);
 
-// One row: d_x = act'(x) ∘ d_y, or added to d_x.
+// One row: d_x = act'(x) ∘ d_y, or d_x += … if `add`.
 template <Isa>
 void activation_backward_kernel(Activation activation, int64_t count, const float* x, const float* d_y, float* d_x,
                                 bool add);

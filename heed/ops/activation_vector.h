@@ -19,9 +19,9 @@ struct Identity {
 };
 
 struct Relu {
-  // NaN stays NaN: by comparison, not by maximum.
+  // A comparison instead of a maximum, so that NaN stays NaN.
   static HWY_INLINE Vector value(Vector x) { return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kFloats)), x); }
-  // By selection: what comes back to a unit that is off is 0, whatever it is.
+  // A select instead of a product: the gradient of an inactive unit is 0 even if d_y is not finite.
   static HWY_INLINE Vector gradient(Vector x, Vector d_y) {
     return hn::IfThenZeroElse(hn::Le(x, hn::Zero(kFloats)), d_y);
   }
@@ -51,7 +51,7 @@ struct GeluTanh {
     const Vector one = hn::Set(kFloats, 1.0F);
     const Vector square = hn::Mul(x, x);
     const Vector t = inner(x, square);
-    // Where x² is this large, 1 - t² is 0: bounded, so that 0 · ∞ does not come up.
+    // For x² this large, 1 - t² is 0: bounded to avoid 0 · ∞.
     const Vector bounded = hn::Min(square, hn::Set(kFloats, 1e12F));
     const Vector derivative = hn::MulAdd(bounded, hn::Set(kFloats, 3.0F * kRoot * 0.044715F), hn::Set(kFloats, kRoot));
     const Vector rest = hn::Mul(hn::Mul(hn::Set(kFloats, 0.5F), x), hn::NegMulAdd(t, t, one));
@@ -61,14 +61,14 @@ struct GeluTanh {
 
 struct Silu {
   static HWY_INLINE Vector value(Vector x) { return hn::Mul(x, sigmoid(x)); }
-  // (s + x s (1 - s)) d_y; 1 - s as sigmoid(-x), which keeps its accuracy where s is near 1
+  // (s + x s (1 - s)) d_y; 1 - s as sigmoid(-x), which is accurate for s near 1
   static HWY_INLINE Vector gradient(Vector x, Vector d_y) {
     const Vector s = sigmoid(x);
     return hn::Mul(d_y, hn::MulAdd(hn::Mul(x, s), sigmoid(hn::Neg(x)), s));
   }
 };
 
-// Calls f.operator()<A>() with the activation's functions.
+// Calls f.operator()<A>() with the struct A of the activation.
 template <class F>
 HWY_INLINE void with_activation(Activation activation, F f) {
   switch (activation) {

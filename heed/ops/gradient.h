@@ -1,15 +1,15 @@
-// The rule of gradients, for every x_backward of the library (but rotary_backward, which is a rotation and writes):
-//   - of an input, a gradient is written or added, as the caller says: the first consumer of a tensor that computes its
-//     gradient writes, the others add;
-//   - of a parameter it is always added: the caller sets it to 0 before the first backward of a step;
-//   - a null view is a gradient that nobody wants; attention alone wants d_q, d_k and d_v all given.
+// How every x_backward of the library writes gradients (except rotary_backward, which is a rotation and overwrites):
+//   - the gradient of an input is overwritten or added to, as the caller says: the first consumer of a tensor that
+//     computes its gradient overwrites it, the others add;
+//   - the gradient of a parameter is always added to: the caller sets it to 0 before the first backward of a step;
+//   - a null view skips that gradient; only attention needs all of d_q, d_k and d_v.
 #pragma once
 
 #include "heed/core/view.h"
 
 namespace heed {
 
-// Where the gradient of an input goes. A view alone is written to.
+// The destination of an input's gradient. A view without a flag is overwritten.
 template <int N>
 struct InputGradient {
   View<float, N> view;

@@ -96,7 +96,7 @@ void run(MatmulCall call, int64_t items, Arena* given, Place place) {
   });
 }
 
-// Without its batch dimension, where that only continues the rows.
+// The view without its batch dimension, if that only continues the rows.
 template <class T>
 bool folds(const View<T, 3>& view) {
   return view.size(0) == 1 || view.stride(0) == view.size(1) * view.stride(1);

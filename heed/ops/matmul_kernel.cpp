@@ -1,5 +1,5 @@
-// One block of a product: for each block of k, rows of a that stay in L2 meet one panel of b after the other, a tile of
-// registers at a time.
+// One block of a product: for each block of k, rows of a that stay in L2 are multiplied by one panel of b after the
+// other, one register tile at a time.
 #include "heed/simd/target.h"
 //
 #include <algorithm>
@@ -77,7 +77,7 @@ HWY_INLINE void finish(const MatmulCall& call, RegisterTile<R, C>& tile, int64_t
   }
 }
 
-// Where a tile will be stored, brought near while it is computed: a store that misses stalls the next tile.
+// Prefetches a tile's destination while the tile is computed: a store that misses stalls the next tile.
 template <int R, int C>
 HWY_INLINE void prefetch_c(const MatmulCall& call, int64_t row, int64_t column) {
   const int64_t last = call.panels.columns - 1;
@@ -148,8 +148,8 @@ TileFunction<T> wide_function(int64_t rows) {
                    : compute_tile<T, 2, kMostTileVectors, kPanelsInFlight[2]>;
 }
 
-// T as in PanelsOfB. Tiles widen bf16 themselves, for any number of rows: with many that has 0.93 to 0.95 of the speed
-// of f32. To widen each panel once, for all strips, has no more there, and has less with 16 to 64 rows.
+// T as in PanelsOfB. Tiles widen bf16 themselves, for any number of rows: with many rows this has 0.93 to 0.95 of the
+// speed of f32. Widening each panel once for all strips is no faster there, and slower with 16 to 64 rows.
 template <class T>
 class BlockProduct {
   static constexpr bool kPairs = std::is_same_v<T, uint32_t>;
@@ -186,7 +186,7 @@ class BlockProduct {
   int64_t depth(int64_t k) const { return std::min(kBlockDepth, k_total_ - k); }
   int64_t width(const Panel& panel) const { return panel.vectors * kLanes; }
 
-  // Whether a panel of an unpacked b can be read where it is.
+  // Whether a panel of an unpacked b can be read in place.
   bool in_place(const Panel& panel) const {
     return call_.direct_b && panel.column + width(panel) <= call_.panels.columns;
   }

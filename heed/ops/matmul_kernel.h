@@ -1,11 +1,11 @@
-// What matmul.cpp and its kernels share. Internal.
+// Shared by matmul.cpp and its kernels. Internal.
 #pragma once
 
 #include "heed/ops/matmul.h"
 
 namespace heed {
 
-// One checked product of rank 2, and how its blocks are computed.
+// One validated product of rank 2, and how its blocks are computed.
 struct MatmulCall {
   View<const float, 2> a;                 // [M, K]
   View<const float, 2> b;                 // [K, N]; unused when packed
@@ -19,22 +19,23 @@ struct MatmulCall {
   View<const float, 2> residual;
   bool accumulate = false;
 
-  // Bring blocks of a near as rows: a is transposed, and a strip would read many cache lines; or its rows lie far
-  // apart, often by a power of two, and would share few sets of the caches.
+  // Copy blocks of a into contiguous rows: either a is transposed and a strip would read many cache lines, or its rows
+  // are far apart, often by a power of two, and would map to few cache sets.
   bool copy_a = false;
-  bool direct_b = false;  // read b in place: its rows are contiguous and used too few times to be worth packing
-  bool linear = false;    // no activation, and c, bias and residual are contiguous along a row: finish in registers
+  bool direct_b = false;  // read b in place: its rows are contiguous and reused too little to be worth packing
+  bool linear = false;    // no activation, and rows of c, bias and residual are contiguous: epilogue in registers
 
   bool is_packed() const { return packed != nullptr || packed_bf16 != nullptr; }
 };
 
-// Rows of `a` that go through all panels of a block together, so that they stay in L2. Cut into strips of nearly equal
-// height, none higher than a tile; a multiple of most tile heights (6, 8, 12; not 16), so that most strips are full.
+// Rows of `a` that are multiplied by all panels of a block together, so that they stay in L2. They are cut into strips
+// of nearly equal height, none higher than a tile. A multiple of most tile heights (6, 8, 12; not 16), so most strips
+// are full.
 inline constexpr int64_t kBlockRows = 120;
-// Floats from a copied row of `a` to the next: room for whole vectors, and no power of two.
+// Row stride of copied `a`, in floats: room for whole vectors, and not a power of two.
 inline constexpr int64_t kCopiedRow = kBlockDepth + 16;
 
-// A part of c that one thread computes alone, over all of k.
+// A block of c that one thread computes, over all of k.
 struct MatmulBlock {
   int64_t row = 0;
   int64_t rows = 0;
@@ -45,20 +46,20 @@ struct MatmulBlock {
 template <Isa>
 void matmul_kernel(const MatmulCall& call, const MatmulBlock& block, Arena& scratch);
 
-// How a product is cut into blocks, and the scratch memory that a block needs.
+// How a product is cut into blocks, and the scratch that a block needs.
 struct MatmulSplit {
   int64_t block_rows = 0;
   int64_t block_panels = 0;
   int64_t row_blocks = 0;
   int64_t panel_blocks = 0;
   size_t scratch_bytes = 0;
-  bool serial = true;  // too little work for threads
+  bool serial = true;  // too little work for several threads
 };
 
-// Decides copy_a, direct_b and linear of `call`, and the blocks for `items` such products on `threads` threads.
+// Sets copy_a, direct_b and linear of `call`, and chooses the blocks for `items` such products on `threads` threads.
 MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads);
 
-// Scratch memory of a block: sums of the blocks of k before, copied rows of a, packed panels of b.
+// Scratch of a block: sums of the preceding blocks of k, copied rows of a, packed panels of b.
 struct MatmulScratch {
   MatmulScratch(Arena& arena, const MatmulCall& call, int64_t rows, int64_t padded_columns);
 
@@ -78,13 +79,13 @@ struct PanelSource {
 template <Isa>
 void pack_panel_kernel(const PanelSource& source, const PanelLayout& panels, int64_t panel, float* to);
 
-// Packs panel `panel` of b [K, N], rounded, into to [⌈K/2⌉][width]: pairs of rows, the last with 0 when K is odd.
+// Packs panel `panel` of b [K, N], rounded, into to [⌈K/2⌉][width]: pairs of rows, the last padded with 0 if K is odd.
 template <Isa>
 void pack_bf16_panel_kernel(View<const float, 2> b, const PanelLayout& panels, int64_t panel, uint32_t* to);
 
-// Sums of c[row …][column …] that the epilogue is still to be applied to.
+// Sums of c[row …][column …] before the epilogue.
 struct UnfinishedTile {
-  float* sums = nullptr;  // [rows][row_step], overwritten; readable to full vectors
+  float* sums = nullptr;  // [rows][row_step], overwritten; readable up to full vectors
   int64_t row_step = 0;
   int64_t row = 0;
   int64_t rows = 0;
@@ -92,7 +93,7 @@ struct UnfinishedTile {
   int64_t columns = 0;
 };
 
-// Applies the epilogue to any tile and stores it to c.
+// Applies the epilogue to a tile and stores it to c.
 template <Isa>
 void finish_tile_kernel(const MatmulCall& call, const UnfinishedTile& tile);
 

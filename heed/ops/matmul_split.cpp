@@ -12,11 +12,12 @@ constexpr int64_t kMostColumns = 768;
 constexpr int64_t kLeastWork = int64_t{1} << 19;
 // With fewer rows, packing costs more than it saves.
 constexpr int64_t kDirectRows = 16;
-// Heights of blocks are multiples of this, which every tile height but 16 divides: few strips are lower than a tile.
+// Block heights are multiples of this, which every tile height but 16 divides, so that few strips are lower than a
+// tile.
 constexpr int64_t kRowUnit = 24;
 static_assert(kMostRows % kBlockRows == 0 && kBlockRows % kRowUnit == 0, "whole blocks of rows, but for the last");
-// Where b is packed on the way, each block of rows packs it again: columns are cut first, down to this. Rows of a that
-// lie far apart are copied for more.
+// If b is packed on the fly, each block of rows packs it again, so columns are split first, down to this. Rows of a
+// that are far apart are copied if there are more columns.
 constexpr int64_t kFewColumns = 128;
 
 // Chunks of equal size, a multiple of `unit`.

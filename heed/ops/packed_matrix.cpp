@@ -38,8 +38,8 @@ PackedMatrix& PackedMatrix::operator=(PackedMatrix other) noexcept {
   return *this;
 }
 
-// Large matrices ask for huge pages: a weight is read from end to end for each token, and small pages would cost a miss
-// of the address cache every 4 KiB.
+// Large matrices request huge pages: a weight is read sequentially for each token, and small pages would cost a TLB
+// miss every 4 KiB.
 void PackedMatrix::allocate(size_t bytes) {
   constexpr size_t kLarge = size_t{2} << 20;
   if (bytes <= capacity_) return;

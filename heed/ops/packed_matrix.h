@@ -1,4 +1,4 @@
-// PackedMatrix: a weight [K, N] in the order in which the matmul kernel reads it, packed once and used many times.
+// PackedMatrix: a weight [K, N] in the layout that the matmul kernel reads, packed once and used many times.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ enum class WeightStorage {
   bf16,  // half the bytes, rounded to nearest even when packed; arithmetic stays f32
 };
 
-// A regular value. The panels suit the instruction set in use when it was packed: matmul refuses it under another one.
+// A regular value. The panels are packed for the instruction set in use: under another one, matmul throws an Error.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
@@ -31,7 +31,7 @@ class PackedMatrix {
   PackedMatrix& operator=(PackedMatrix other) noexcept;
   ~PackedMatrix() = default;
 
-  // Packs again, after a change of the values, in the same storage; keeps its memory when the size is the same.
+  // Repacks in the same storage format after the values changed; keeps its memory if the size is the same.
   void assign(View<const float, 2> matrix);
 
   int64_t rows() const { return rows_; }               // K
@@ -39,12 +39,12 @@ class PackedMatrix {
   Isa isa() const { return isa_; }                     // the instruction set it was packed for
   const PanelLayout& panels() const { return panels_; }
   WeightStorage storage() const { return storage_; }
-  // Panel after panel, each [K][panel width]; null in bf16.
+  // Consecutive panels, each [K][panel width]; null in bf16.
   const float* data() const { return is_bf16() ? nullptr : floats(); }
-  // Panel after panel, each [⌈K/2⌉][panel width] words: rows 2i and 2i + 1 in the lower and upper halves (to_bf16 in
-  // heed/core/bf16.h), past K zeros; null in f32.
+  // Consecutive panels, each [⌈K/2⌉][panel width] words: rows 2i and 2i + 1 in the lower and upper halves (to_bf16 in
+  // heed/core/bf16.h), zeros past K; null in f32.
   const uint32_t* bf16_data() const { return is_bf16() ? pairs() : nullptr; }
-  // Memory of the panels.
+  // Size of the panels.
   size_t bytes() const { return bytes_of(rows_, panels_); }
 
  private:

@@ -1,5 +1,5 @@
-// Panels: how the columns of a [K, N] factor are cut for the register tile. A panel is [K][width] in memory, its width
-// a few vectors.
+// Panels: how the columns of a [K, N] factor are split for the register tile. A panel is a [K][width] strip in memory,
+// a few vectors wide.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ struct Panel {
   int vectors = 0;     // its width in vectors
 };
 
-// `wide` panels of `wide_vectors` vectors, then `narrow` panels of `narrow_vectors`, which end the columns without a
-// panel of one or two vectors where it can be helped: six vectors are 3 + 3, not 4 + 2, because thin tiles are slow.
+// `wide` panels of `wide_vectors` vectors, then `narrow` panels of `narrow_vectors`. The narrow ones avoid a last panel
+// of one or two vectors where possible: six vectors are 3 + 3, not 4 + 2, because thin tiles are slow.
 struct PanelLayout {
   int64_t columns = 0;  // N
-  int lanes = 1;        // floats a vector
+  int lanes = 1;        // floats per vector
   int wide_vectors = 1;
   int narrow_vectors = 1;
   int64_t wide = 0;
@@ -32,7 +32,7 @@ struct PanelLayout {
   }
 };
 
-// The floats of a vector and the vectors of the widest panel: 6 × 4 tiles on AVX-512, else 6 × 2.
+// Floats per vector, and vectors of the widest panel: 6 × 4 tiles on AVX-512, else 6 × 2.
 constexpr int panel_lanes(Isa isa) { return isa == Isa::avx512 ? 16 : isa == Isa::avx2 ? 8 : 4; }
 constexpr int most_panel_vectors(Isa isa) { return isa == Isa::avx512 ? 4 : 2; }
 

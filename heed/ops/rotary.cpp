@@ -24,7 +24,7 @@ void check_tensor(const char* function, const char* name, View<const float, 4> t
         "; its last dimension must be contiguous (stride 1): copy it first");
 }
 
-// Refuses positions that the table does not hold.
+// Rejects positions outside the table.
 void check_held(const char* function, const char* name, const RotaryOptions& table, int64_t least, int64_t most) {
   check(least >= table.first && most - table.first < table.positions, function, "the tokens of ", name,
         " stand at positions ", least, " … ", most, ", but the table holds ", table.positions, " from ", table.first,

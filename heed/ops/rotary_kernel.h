@@ -1,4 +1,4 @@
-// What rotary.cpp and its kernels share. Internal.
+// Shared by rotary.cpp and its kernels. Internal.
 #pragma once
 
 #include "heed/ops/rotary.h"
@@ -13,11 +13,11 @@ struct RotaryToken {
   int64_t x_step = 0;
   int64_t out_step = 0;
   int64_t heads = 0;
-  int64_t width = 0;             // of a head; what lies past 2 · pairs is copied
+  int64_t width = 0;             // of a head; elements past 2 · pairs are copied
   int64_t pairs = 0;             // that are rotated
-  const float* table = nullptr;  // RotaryTable::row of its position
+  const float* table = nullptr;  // RotaryTable::row at its position
   RotaryPairing pairing = RotaryPairing::interleaved;
-  bool backward = false;  // by the negative angle
+  bool backward = false;  // rotate by the negative angle
 };
 
 template <Isa>

@@ -46,7 +46,7 @@ void wait_for_change(const std::atomic<uint32_t>& value, uint32_t old) {
   value.wait(old, std::memory_order_acquire);
 }
 
-// True on a thread that is running a body of the pool, where a further parallel_for runs alone.
+// True on a thread that is running a body of the pool, where a nested parallel_for runs on that thread alone.
 thread_local bool inside_body = false;
 
 // The workers, and the one job they may be helping with. The caller of run() opens the job, works on it itself, closes
@@ -54,7 +54,7 @@ thread_local bool inside_body = false;
 // asleep: a short job is over before a sleeper wakes.
 class Pool {
  public:
-  // Limits on processes or memory may leave it with fewer than `threads`: those do all the work.
+  // Limits on processes or memory may leave fewer than `threads`: those do all the work.
   explicit Pool(int threads) {
     sched_getaffinity(0, sizeof(cores_), &cores_);
     workers_.reserve(static_cast<size_t>(threads - 1));
@@ -68,7 +68,7 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
   ~Pool() { stop(); }
 
-  // That run, the caller's own included.
+  // Running threads, including the caller's.
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   void run(int64_t tasks, detail::TaskFunction function, void* context) {
@@ -102,7 +102,7 @@ class Pool {
 
   // Linux looks for an idle core only while few are in use, so it may queue a woken worker behind the thread that woke
   // it, for milliseconds, job after job, with the next core idle (seen in half of all phases of a machine with two). So
-  // when a worker did not come, the caller's own core is taken from the workers; that lasts until the caller has moved.
+  // if a worker did not respond, the workers' affinity excludes the caller's core until the caller has moved.
   void keep_workers_off_this_core() {
     const int core = sched_getcpu();
     if (core < 0 || core == avoided_core_ || core >= CPU_SETSIZE) return;
@@ -183,7 +183,7 @@ struct PoolState {
   std::mutex mutex;  // held while the pool runs or changes
   std::unique_ptr<Pool> pool;
   std::atomic<int> threads{available_cores()};
-  std::atomic<int> started{1};  // of the pool at hand
+  std::atomic<int> started{1};  // of the current pool
   std::atomic<int> missing{0};  // the most that a pool had to do without
 };
 

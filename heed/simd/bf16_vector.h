@@ -1,4 +1,4 @@
-// Vectors of floats from and to memory that holds floats or bf16 (heed/core/bf16.h). Kernel sources only.
+// Loads and stores of float vectors, with memory in f32 or bf16 (heed/core/bf16.h). Kernel sources only.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +36,13 @@ HWY_INLINE WordVector round_to_bf16(Vector value) {
 HWY_INLINE void store_vector(Vector value, uint16_t* to) {
   const hn::RebindToSigned<FloatTag> integers;
   const hn::Rebind<uint16_t, FloatTag> halves;
-  // At most 0xffff, so that the saturation of this conversion never acts.
+  // At most 0xffff, so this conversion never saturates.
   const auto result = hn::ShiftRight<16>(round_to_bf16(value));
   hn::StoreU(hn::DemoteTo(halves, hn::BitCast(integers, result)), halves, to);
 }
 
-// Pairs of bf16 in words: `lower` in the lower halves, `upper` in the upper. A word takes one instruction to widen to
-// either float, where bf16 that lie side by side take two.
+// Pairs of bf16 in words: `lower` in the lower halves, `upper` in the upper. Widening either half of a word takes one
+// instruction; contiguous bf16 values take two.
 HWY_INLINE void store_pairs(Vector lower, Vector upper, uint32_t* to) {
   hn::StoreU(hn::Or(hn::ShiftRight<16>(round_to_bf16(lower)), round_to_bf16(upper)), kWords, to);
 }

@@ -1,4 +1,4 @@
-// The one place that chooses between the instruction sets of a kernel. Internal: used by the library's sources only.
+// Selects the kernel for the current instruction set. Internal: used by the library's sources only.
 #pragma once
 
 #include <utility>
@@ -8,8 +8,8 @@
 
 namespace heed {
 
-// Calls f.operator()<isa>() for the instruction set in use. Kernels are templates on Isa whose specialisations are
-// compiled one translation unit an instruction set (heed/simd/target.h). HEED_HAS_* come from cmake/kernels.cmake.
+// Calls f.operator()<isa>() for the instruction set in use. Kernels are templates on Isa; each specialisation is
+// compiled in its own translation unit (heed/simd/target.h). HEED_HAS_* come from cmake/kernels.cmake.
 template <class F>
 decltype(auto) dispatch(F&& f) {
 #if defined(HEED_HAS_AVX512)

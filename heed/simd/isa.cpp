@@ -8,7 +8,7 @@ namespace heed {
 namespace {
 
 #if defined(HEED_HAS_AVX2) || defined(HEED_HAS_AVX512)
-// Kernels for AVX2 also use F16C, which clang 14 cannot ask for and every CPU with AVX2 has.
+// AVX2 kernels also use F16C, which clang 14 cannot query and every CPU with AVX2 has.
 bool cpu_has_avx2() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");

@@ -1,4 +1,4 @@
-// Which instruction set the kernels use: chosen once from the CPU, or forced. Only this choice may change bits.
+// The instruction set the kernels use: detected once from the CPU, or forced. Only this choice may change bits.
 #pragma once
 
 #include <string_view>
@@ -15,13 +15,13 @@ enum class Isa {
 // "baseline", "avx2", "avx512".
 std::string_view isa_name(Isa isa);
 
-// The instruction sets of this machine that Heed has kernels for, the best one last.
+// The instruction sets that both the machine and this build support, the best one last.
 const std::vector<Isa>& supported_isas();
 
-// The instruction set in use: the best one of the machine until set_isa() is called.
+// The instruction set in use: the best supported one until set_isa() is called.
 Isa isa();
 
-// Forces an instruction set for all later calls; an Error when the machine does not have it.
+// Forces an instruction set for all later calls; an Error if it is not supported.
 void set_isa(Isa isa);
 
 }  // namespace heed

@@ -1,8 +1,8 @@
 // Vector maths: Vector in, Vector out. Kernel sources only (heed/simd/target.h).
 //
-// NaN in, NaN out; ±∞ and the whole range are right. Nothing returns denormals (but tanh and erf, of denormals):
+// NaN in, NaN out; ±∞ and the whole range are handled. No function returns denormals, except tanh and erf of denormals:
 // exponentials below 2^-126 are 0. There is only the vector form: loops pad or mask their tail, so an element's bits do
-// not depend on where it stands. Coefficients are minimax, rounded one after another. Largest error over all floats, in
+// not depend on its position. Coefficients are minimax, rounded one after another. Largest error over all floats, in
 // ulp of the result (tests/simd/math_test.cpp):
 //              exp256   exp   log  tanh   erf  sigmoid  sigmoid_base256
 //     AVX-512    1.90  1.02  0.81  1.34  1.12     2.41             4.80
@@ -16,8 +16,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// min(max(x, low), high), and NaN stays NaN. On x86, max and min return their second operand when one is NaN; other
-// targets may return the number, and select.
+// min(max(x, low), high), and NaN stays NaN. On x86, max and min return their second operand if one is NaN. Other
+// targets may return the number, so they use selects.
 HWY_INLINE Vector clamp(Vector x, float low, float high) {
   const Vector least = hn::Set(kFloats, low);
   const Vector most = hn::Set(kFloats, high);
@@ -42,8 +42,8 @@ HWY_INLINE Vector polynomial(Vector x, const float (&c)[N]) {
 // bits.
 inline constexpr float kRoundToExponent = 12582912.0F + 126.0F;
 
-// 2^(n-1), and 0 for n = -126, from shifted = n + kRoundToExponent. The caller's other factor is twice as large: so
-// n = 128 is in range, where 2·2^127 is ∞ and less is finite. Anything for NaN.
+// 2^(n-1), and 0 for n = -126, from shifted = n + kRoundToExponent. The caller's other factor is twice as large, which
+// brings n = 128 into range, where 2·2^127 is ∞ and less is finite. Unspecified for NaN.
 HWY_INLINE Vector half_power(Vector shifted) {
   const hn::RebindToUnsigned<FloatTag> bits;
   return hn::BitCast(kFloats, hn::ShiftLeft<23>(hn::BitCast(bits, shifted)));
@@ -54,7 +54,7 @@ HWY_INLINE Vector half_power(Vector shifted) {
 // each coefficient is exact.
 HWY_INLINE Vector exp256(Vector x) {
 #if HWY_TARGET <= HWY_AVX3
-  // f = x - floor(8x)/8 in [0, 1/8), rounded down; scalef multiplies by 2^floor(8x), overflows to ∞, and knows ±∞ and
+  // f = x - floor(8x)/8 in [0, 1/8), rounded down; scalef multiplies by 2^floor(8x), overflows to ∞, and handles ±∞ and
   // NaN.
   constexpr float kPowers[] = {
       1.0F, 8 * 0.693153858F, 64 * 0.240139544F, 512 * 0.0558749698F, 4096 * 0.00892804004F, 32768 * 0.00190354791F};
@@ -90,7 +90,7 @@ HWY_INLINE Vector exp(Vector x) {
   return hn::Mul(hn::Add(power, power), half_power(shifted));
 }
 
-// Natural logarithm: log 0 = -∞, NaN below 0, denormals too. With x = m 2^e, m in [√½, √2), f = m - 1:
+// Natural logarithm: log 0 = -∞, NaN below 0; handles denormals. With x = m 2^e, m in [√½, √2), f = m - 1:
 //     log x = e ln 2 + f - f²/2 + f³ q(f).
 HWY_INLINE Vector log(Vector x) {
   constexpr float kPowers[] = {0.333333135F,  -0.250000805F, 0.200021148F,  -0.166630849F, 0.142147794F,
@@ -99,7 +99,7 @@ HWY_INLINE Vector log(Vector x) {
   const Vector infinity = hn::Inf(kFloats);
   const auto denormal = hn::Lt(x, hn::Set(kFloats, 0x1p-126F));
   const Vector normal = hn::IfThenElse(denormal, hn::Mul(x, hn::Set(kFloats, 0x1p23F)), x);
-  // Bits of √½ less, so that the exponent changes at √½ and not at ½.
+  // Subtract the bits of √½, so that the exponent changes at √½ instead of ½.
   const auto from_root = hn::Sub(hn::BitCast(bits, normal), hn::Set(bits, 0x3f3504f3));
   const auto exponent = hn::ShiftRight<23>(from_root);
   const Vector m = hn::BitCast(kFloats, hn::Sub(hn::BitCast(bits, normal), hn::ShiftLeft<23>(exponent)));
@@ -113,7 +113,7 @@ HWY_INLINE Vector log(Vector x) {
   const Vector finite = hn::MulAdd(e, hn::Set(kFloats, 0.693359375F), hn::Add(f, small));
   const Vector zero = hn::Zero(kFloats);
   const Vector below_zero = hn::IfThenElse(hn::Lt(x, zero), hn::NaN(kFloats), hn::Neg(infinity));  // or at zero
-  const Vector not_positive = hn::IfThenElse(hn::Le(x, zero), below_zero, x);                      // ∞ and NaN stay
+  const Vector not_positive = hn::IfThenElse(hn::Le(x, zero), below_zero, x);  // ∞ and NaN pass through
   return hn::IfThenElse(hn::And(hn::Gt(x, zero), hn::Lt(x, infinity)), finite, not_positive);
 }
 
@@ -126,7 +126,7 @@ HWY_INLINE Vector small_tanh(Vector x) {
   return hn::MulAdd(hn::Mul(square, x), polynomial(square, kPowers), x);
 }
 
-// 1 - 2 / (e^(2x) + 1) where it is not small; the sign put back.
+// 1 - 2 / (e^(2|x|) + 1) unless |x| is small, with the sign of x.
 HWY_INLINE Vector tanh(Vector x) {
   const Vector size = hn::Abs(x);
   const Vector one = hn::Set(kFloats, 1.0F);
@@ -135,8 +135,8 @@ HWY_INLINE Vector tanh(Vector x) {
   return hn::CopySign(hn::IfThenElse(hn::Lt(size, hn::Set(kFloats, kSmallTanh)), small_tanh(x), large), x);
 }
 
-// (2/√π) ∫ e^(-t²) dt from 0 to x: x + x q(x²) below 0.9, 1 - e^p(x) with p = log(1 - erf) from there (1 from 3.92 on);
-// the sign put back.
+// (2/√π) ∫ e^(-t²) dt from 0 to x: x + x q(x²) below 0.9, 1 - e^p(x) with p = log(1 - erf) from there (1 from 3.92 on),
+// with the sign of x.
 HWY_INLINE Vector erf(Vector x) {
   constexpr float kSmall[] = {0.128379166F,   -0.376126319F,    0.112837009F,  -0.0268607866F,
                               0.00520613231F, -0.000821279944F, 8.70216245e-5F};
@@ -156,9 +156,9 @@ HWY_INLINE Vector sigmoid(Vector x) {
   return hn::Div(numerator, hn::Add(one, power));
 }
 
-// 1 / (1 + 256^-x), for attention's sigmoid weights; 0 below 2^-126. A vector division takes AVX-512 as long as 16
-// multiplications: there the reciprocal of y ≥ 1 begins at bits(1/y) ≈ kReciprocalBits - bits(y), 5.1 % off, and two
-// steps from error to error³ leave nothing but rounding.
+// 1 / (1 + 256^-x), for attention's sigmoid weights; 0 below 2^-126. On AVX-512 a vector division takes as long as 16
+// multiplications. There the reciprocal of y ≥ 1 starts from bits(1/y) ≈ kReciprocalBits - bits(y), 5.1 % off, and two
+// iterations, each of which takes the error to its cube, leave only rounding error.
 inline constexpr int32_t kReciprocalBits = 0x7ef31000;
 
 HWY_INLINE Vector sigmoid_base256(Vector x) {

@@ -1,4 +1,4 @@
-// What the machine can do at best: the yardsticks that `heed bench` measures against, in the instruction set in use.
+// Peak compute and read probes: what `heed bench` measures against, in the instruction set in use.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace heed {
 
 // Runs `rounds` rounds of multiply-adds on independent chains of vectors in registers and returns the floating-point
-// operations done. Fused where the instruction set fuses; multiply, then add, where it does not.
+// operations done. Fused if the instruction set has FMA; otherwise a multiply, then an add.
 int64_t probe_multiply_add(int64_t rounds);
 
 // Reads `count` floats (rounded down to a multiple of kProbeReadUnit) `passes` times with the widest loads.

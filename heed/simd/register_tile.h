@@ -1,9 +1,9 @@
-// The register tile: the one inner loop that matmul and attention share. Kernel sources only (heed/simd/target.h).
+// The register tile: the inner loop that matmul and attention share. Kernel sources only (heed/simd/target.h).
 //
-// A tile holds R rows × C vectors of sums in registers. accumulate() adds, for k = 0 … depth-1 in this order,
+// A tile holds R rows × C vectors of sums in registers. accumulate() computes, for k = 0 … depth-1 in this order,
 //     sum[r][c] = fma(a[r · a_row + k · a_step], b[k · b_step + c · lanes …], sum[r][c]):
-// each element is one chain of fused multiply-adds over k, so its bits depend on nothing but its own row of `a` and
-// column of `b`: not on R, C, the other rows or the vector width.
+// each element is one chain of fused multiply-adds over k, so its bits depend only on its own row of `a` and column of
+// `b`: not on R, C, the other rows or the vector width.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// 32 vector registers on AVX-512, else 16. Rows that keep both multiply-add units busy, for a tile of C vectors: R·C
-// sums, C vectors of b and one of a fit the registers, and R·C covers the latency of two units (at least 8).
+// 32 vector registers on AVX-512, else 16. kTileRows is the number of rows that keeps both FMA units busy for a tile of
+// C vectors: R·C sums, C vectors of b and one of a fit the registers, and R·C covers the latency of two units (at least
+// 8).
 inline constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
 inline constexpr int kMostTileVectors = kManyRegisters ? 4 : 2;
 
@@ -26,14 +27,14 @@ inline constexpr int kTileRows = kManyRegisters ? (C == 1   ? 16
                                                             : 6)
                                                 : (C == 1 ? 12 : 6);
 
-// How many of `left` vectors the next group of columns takes: as many as a tile has, but so that no group is left with
-// a single vector where it can be helped (5 are 3 + 2, 6 are 3 + 3): narrow tiles load more than they multiply.
+// How many of the `left` vectors the next tile takes: as many as fit, but avoiding narrow tiles at the end (5 = 3 + 2,
+// 6 = 3 + 3), because narrow tiles load more than they multiply.
 inline int next_tile_vectors(int64_t left) {
   if (kMostTileVectors == 4 && (left == 5 || left == 6)) return 3;
   return static_cast<int>(left < kMostTileVectors ? left : kMostTileVectors);
 }
 
-// A row stride known to the compiler.
+// A row stride known at compile time.
 template <int64_t stride>
 struct FixedStride {
   constexpr operator int64_t() const { return stride; }
@@ -49,9 +50,9 @@ HWY_INLINE void with_count(int n, F f) {
   f.template operator()<most>();
 }
 
-// Panels of b: rows of a few vectors, `step` values of T from a row to the next and `panel` values from a panel to the
-// next. With T = float a row is one k; with T = uint32_t it is two, as pairs of bf16 (heed/simd/bf16_vector.h), widened
-// as they are loaded.
+// Panels of b: rows of a few vectors, with strides of `step` values of T between rows and `panel` values between
+// panels. With T = float a row is one k; with T = uint32_t it is two, as pairs of bf16 (heed/simd/bf16_vector.h),
+// widened on load.
 template <class T>
 struct PanelsOfB {
   const T* data;
@@ -67,7 +68,7 @@ struct RegisterTile {
     fill([](int, int) HWY_ATTR { return hn::Zero(kFloats); });
   }
 
-  // Every row r starts at start(r, c).
+  // sum[r][c] = start(r, c).
   template <class Start>
   HWY_INLINE void fill(Start start) {
 #pragma GCC unroll 16
@@ -103,15 +104,15 @@ struct RegisterTile {
     }
   }
 
-  // Columns before `first` stay as they are.
+  // Vectors c < `first` are left unchanged.
   template <int first = 0, class RowStride>
   HWY_INLINE void accumulate(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const float* HWY_RESTRICT b,
                              int64_t b_step, int64_t depth) {
     accumulate_panels<1, first>(a, a_row, a_step, PanelsOfB<float>{b, b_step, 0}, depth, [](int64_t) HWY_ATTR {});
   }
 
-  // The same with the C vectors of b in P panels of C / P vectors: few rows need several panels in flight to cover the
-  // latency of the multiply-adds. each(k) is called once a step, to prefetch.
+  // The same with the C vectors of b in P panels of C / P vectors: with few rows, several panels in flight are needed
+  // to cover the FMA latency. each(k) is called once per step, for prefetching.
   template <int P, int first = 0, class T, class RowStride, class Each>
   HWY_INLINE void accumulate_panels(const float* HWY_RESTRICT a, RowStride a_row, int64_t a_step, const PanelsOfB<T>& b,
                                     int64_t depth, Each each) {
@@ -140,11 +141,11 @@ struct RegisterTile {
   }
 
  private:
-  // Every 6 rows have a pointer of their own, so that the row offsets fit the general registers.
+  // One pointer per 6 rows, so that the row offsets fit the general-purpose registers.
   static constexpr int kRowsOfPointer = 6;
   static constexpr int kPointers = (R + kRowsOfPointer - 1) / kRowsOfPointer;
 
-  // One k: load(offset) gives the vector of b there. Moves the row pointers on.
+  // One k: load(offset) returns the vector of b at that offset. Advances the row pointers.
   template <int P, int first, class RowStride, class Load>
   HWY_INLINE void step(const float* HWY_RESTRICT (&base)[kPointers], RowStride a_row, int64_t a_step, Load load,
                        int64_t panel) {

@@ -1,6 +1,6 @@
-// Included first by every kernel source. A kernel source is compiled once for each instruction set, in a
-// translation unit of its own (cmake/kernels.cmake defines HEED_TARGET): they build in parallel, and no AVX code can
-// leak into functions that the linker shares, because Highway gives each function its target by attribute.
+// Included first by every kernel source. A kernel source is compiled once per instruction set, each time in its own
+// translation unit (cmake/kernels.cmake defines HEED_TARGET). These build in parallel, and no AVX code can leak into
+// functions that the linker merges, because Highway sets the target of each function by attribute.
 #pragma once
 
 #include <hwy/detect_targets.h>

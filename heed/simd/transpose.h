@@ -1,4 +1,4 @@
-// Transposes between rows and lanes, in blocks of 4 × 4 inside each 128-bit part. Kernel sources only.
+// Transposes between rows and lanes, as 4 × 4 transposes within each 128-bit block. Kernel sources only.
 #pragma once
 
 #include "heed/simd/register_tile.h"
@@ -34,7 +34,7 @@ HWY_INLINE Vector load_blocks(const float* from, int64_t step) {
 #endif
 }
 
-// The reverse of load_blocks.
+// The inverse of load_blocks.
 HWY_INLINE void store_blocks(Vector value, float* to, int64_t step) {
 #if HWY_TARGET <= HWY_AVX3
   _mm_storeu_ps(to, _mm512_castps512_ps128(value.raw));
@@ -79,7 +79,7 @@ HWY_INLINE void rows_to_lanes(const float* from, int64_t from_step, int64_t rows
 }
 
 // Unpacks lanes into rows: to[row · to_step + column] = factor[row] · from[column · from_step + row] for `rows` ≤
-// kLanes rows; nothing past `rows` and `columns` is written. -0 becomes 0: which of them a sum that underflowed has may
+// kLanes rows; nothing past `rows` and `columns` is written. -0 becomes 0: the sign of a sum that underflowed may
 // depend on what else was in its tile.
 HWY_INLINE void lanes_to_rows(const float* from, int64_t from_step, const float* factor, int64_t rows, int64_t columns,
                               float* to, int64_t to_step) {

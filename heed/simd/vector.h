@@ -3,7 +3,7 @@
 
 #include "heed/simd/target.h"
 
-// Types and constants only, which need no instruction set: without functions, clang refuses Highway's attributes.
+// Only types and constants, which need no target attribute: without functions, clang rejects Highway's attributes.
 namespace heed::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;

@@ -1,4 +1,4 @@
-// What the dimensions of a step count.
+// The meaning of a step's dimensions.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace heed {
 
-// Letters as in ARCHITECTURE.md. A product is heads side by side: H·Dk columns are those of H heads of width Dk.
+// Letters as in ARCHITECTURE.md. A product means heads side by side: H·Dk columns are H heads of width Dk.
 enum class Dim { b, t_q, t_k, h, h_kv, d_k, d_v, c, c_context, c_out, h_d_k, h_d_v, h_kv_d_k, h_kv_d_v };
 
 constexpr std::string_view dim_name(Dim dim) {
@@ -16,9 +16,9 @@ constexpr std::string_view dim_name(Dim dim) {
   return kNames[static_cast<size_t>(dim)];
 }
 
-// Does it count heads, of queries or of keys and values?
+// True for the dimensions of query heads and of key/value heads.
 constexpr bool counts_heads(Dim dim) { return dim == Dim::h || dim == Dim::h_kv; }
-// Does it count tokens, queries or keys?
+// True for the dimensions of queries and of keys.
 constexpr bool counts_tokens(Dim dim) { return dim == Dim::t_q || dim == Dim::t_k; }
 
 }  // namespace heed

@@ -1,9 +1,9 @@
-// Trace: recordings of the steps of attention under their names, as heed/attention/README.md has them.
+// Trace: records the steps of attention by name (the names in heed/attention/README.md).
 //
 //     Trace trace({{"scores", "weights"}, 0, QueryRange{100, 140}});   // these steps of head 0, 40 queries
 //     options.trace = &trace;                                          // null = off
 //
-// The filter is applied before anything is computed, so a long sequence never becomes a T×T matrix unasked.
+// The filter is applied before anything is computed, so a long sequence does not become a T×T matrix unless requested.
 //
 // A model of many layers records each under its own name:
 //
@@ -31,18 +31,18 @@ struct QueryRange {
   int64_t count() const { return end - begin; }
 };
 
-// What to record. A name asks for every recording that has it among its parts, which are separated by dots: `weights`
-// for the weights of every layer and, where there is a backward call, for weights.grad; `layers.0` for all of that
-// layer; `layers.0.self.weights` for one step.
+// What to record. Recording names have parts separated by dots, and a filter name matches every recording that contains
+// its parts: `weights` matches the weights of every layer and, if there is a backward call, weights.grad; `layers.0`
+// everything in that layer; `layers.0.self.weights` one step.
 struct TraceFilter {
   std::vector<std::string> names{};     // empty: every step
-  std::optional<int64_t> head{};        // a query head, with the key/value head that it reads; every head unless given
-  std::optional<QueryRange> queries{};  // every query unless given
+  std::optional<int64_t> head{};        // a query head and the key/value head it reads; empty: every head
+  std::optional<QueryRange> queries{};  // empty: every query
 };
 
 // A part of one step's tensor.
 struct Recording {
-  std::string name;            // with the scopes it was made in: "scores", "layers.0.self.scores"
+  std::string name;            // including its scopes: "scores", "layers.0.self.scores"
   std::vector<Dim> dims;       // what each dimension counts
   std::vector<int64_t> whole;  // shape of the whole tensor
   std::vector<int64_t> first;  // where the recorded part begins
@@ -55,12 +55,12 @@ class Trace {
   explicit Trace(TraceFilter filter) : filter_(std::move(filter)) {}
 
   const TraceFilter& filter() const { return filter_; }
-  // Does the filter let through what is recorded as `name` now, in the scopes that are open?
+  // True if the filter matches a recording `name` made now, in the open scopes.
   bool wants(std::string_view name) const;
 
-  // Adds a recording of the part that the filter lets through, zeros, for the caller to fill. The filter's queries
-  // narrow the dimension Tq, its head the dimension H, and Hkv where `group` query heads share a head. An Error where
-  // the filter asks for queries or a head that are not there.
+  // Adds a zeroed recording of the part selected by the filter, for the caller to fill. The filter's queries narrow the
+  // dimension Tq, its head the dimension H, and Hkv, where `group` query heads share a head. An Error if the filter
+  // names queries or a head that do not exist.
   Recording& add(std::string_view name, std::span<const Dim> dims, std::vector<int64_t> whole, int64_t group = 1);
 
   // The same, filled from the whole tensor.
@@ -84,7 +84,7 @@ class Trace {
   std::vector<Recording>& recordings() { return recordings_; }
 
  private:
-  // Row-major; `to` moves on.
+  // Row-major; advances `to`.
   template <int N>
   static void copy_values(const View<const float, N>& from, float*& to) {
     for (int64_t i = 0; i < from.size(0); ++i) {
@@ -99,12 +99,12 @@ class Trace {
   friend class TraceScope;
 
   TraceFilter filter_;
-  std::string scope_;  // the open scopes, each with a dot behind it
+  std::string scope_;  // the open scopes, each followed by a dot
   std::vector<Recording> recordings_;
 };
 
-// While it lives, what `trace` records has `name` and a dot before its own name. Scopes nest: they end in the reverse
-// order of their beginning. A null trace is off.
+// While it lives, recordings of `trace` are prefixed with `name` and a dot. Scopes nest and must end in reverse order.
+// A null trace is off.
 class TraceScope {
  public:
   TraceScope(Trace* trace, std::string_view name);
@@ -114,7 +114,7 @@ class TraceScope {
 
  private:
   Trace* trace_;
-  size_t before_ = 0;  // length of the scope around it
+  size_t before_ = 0;  // length of the enclosing scope
 };
 
 }  // namespace heed
