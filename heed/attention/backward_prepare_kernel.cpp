@@ -48,9 +48,8 @@ HWY_INLINE void dot_rows(const float* const (&a)[4], const float* const (&b)[4],
 double sink_weight(const BackwardJob& job, int64_t b, int64_t head, int64_t q) {
   const auto& [shift, sum] = job.outputs.rows;
   if (sum(b, head, q) == 0.0F) return 0.0;
-  const float sink = job.scores.sinks(head) * static_cast<float>(kLog256E);  // as forward rounds it
-  const double power =
-      static_cast<double>(kScoreBits) * (static_cast<double>(sink) - static_cast<double>(shift(b, head, q)));
+  const double above = static_cast<double>(job.scores.sink(head)) - static_cast<double>(shift(b, head, q));
+  const double power = static_cast<double>(kScoreBits) * above;
   return std::exp2(power) / static_cast<double>(sum(b, head, q));
 }
 

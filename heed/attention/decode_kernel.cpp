@@ -135,8 +135,8 @@ void DecodeRows::compute_piece(const RowGroup& group, bool first_group, const st
   compute_stored<uint16_t>(group, first_group, next, mode);
 }
 
-// Passes 1 to 3 (decode_piece.h). Where tiles prefetch blocks (stream_tile.h), that is v while k is read, and the next k
-// while v is read.
+// Passes 1 to 3 (decode_piece.h). Where tiles prefetch blocks (stream_tile.h), that is v while k is read, and the next
+// k while v is read.
 template <class Element>
 void DecodeRows::compute_stored(const RowGroup& group, bool first_group, const std::byte* next, RowMode mode) {
   const int64_t page = item_.pages[group.piece];
@@ -167,18 +167,18 @@ void DecodeRows::merge(int64_t row, const float* piece) {
   const float m = shift_[row];
   const float m_piece = piece[0];
   if (m_piece == -std::numeric_limits<float>::infinity() && piece[1] == 0.0F) return;  // sees no key of the piece
-  const auto merge_all = [&](auto merged) HWY_ATTR {
+  const auto merge_all = [&](auto both) HWY_ATTR {
     float* const o = o_ + row * layout_.v_step;
     const float* const o_piece = piece + kPieceResultHead;
-    sum_[row] = hn::GetLane(merged(hn::Set(kFloats, sum_[row]), hn::Set(kFloats, piece[1])));
+    sum_[row] = hn::GetLane(both(hn::Set(kFloats, sum_[row]), hn::Set(kFloats, piece[1])));
     for (int64_t d = 0; d < layout_.d_v; d += kLanes) {
-      hn::StoreU(merged(hn::LoadU(kFloats, o + d), hn::LoadU(kFloats, o_piece + d)), kFloats, o + d);
+      hn::StoreU(both(hn::LoadU(kFloats, o + d), hn::LoadU(kFloats, o_piece + d)), kFloats, o + d);
     }
   };
   if (m == m_piece) return merge_all([](Vector old, Vector added) HWY_ATTR { return hn::Add(old, added); });
   const Rescale scale = rescale(hn::Set(kFloats, m), hn::Set(kFloats, m_piece));
   shift_[row] = hn::GetLane(scale.shift);
-  merge_all([&](Vector old, Vector added) HWY_ATTR { return hn::MulAdd(added, scale.added, hn::Mul(old, scale.old)); });
+  merge_all([&](Vector old, Vector added) HWY_ATTR { return merged(scale, old, added); });
 }
 
 float DecodeRows::factor_of(int64_t row) const {

@@ -60,8 +60,7 @@ class DecodeRows {
   // With score options, and where rows are computed again (decode_options.h).
   template <int R, class Element>
   void compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, RowMode mode);
-  void change_scores(const RowGroup& group);
-  void add_bias(const RowGroup& group, int r);
+  void change_scores(const RowGroup& group, int r);
   hn::Mask<FloatTag> visible(const RowGroup& group, int r, int64_t key) const;
   float find_shift(const RowGroup& group, int r, RowMode mode);
   void weigh_row(const RowGroup& group, int r, float shift, RowMode mode);

@@ -4,6 +4,7 @@
 
 #include "heed/attention/forward_block.h"
 #include "heed/attention/score_passes.h"
+#include "heed/attention/softmax_state.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -30,10 +31,9 @@ inline void ForwardBlock::store_scores(const QueryPanel& panel, const KeyPiece& 
     });
     if (!job.has_options) continue;
     const int64_t lane = int64_t{run.first} * kLanes;
-    const int64_t key = block_.segment.k_begin + piece.begin + run.begin;
-    hides = apply_options(job, {block_.b, head_, panel.q_begin + lane, key, panel.rows - lane},
-                          {weights_ + run.begin * kWidth + lane, kWidth, run.end - run.begin, run.vectors}) ||
-            hides;
+    const ScorePlace place{block_.b, head_, panel.q_begin + lane, block_.segment.k_begin + piece.begin + run.begin};
+    const ScoreTile tile{weights_ + run.begin * kWidth + lane, kWidth, run.end - run.begin, run.vectors};
+    hides = apply_with_queries_in_lanes(job, place, panel.rows - lane, tile) || hides;
   }
   if (hides) prepare_mask(panel, piece, job.bias_row(block_.b, head_, panel.q_begin, block_.segment.k_begin));
 }

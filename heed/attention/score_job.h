@@ -59,6 +59,9 @@ struct ScoreJob {
   // decode, its position.
   int64_t query_number(int64_t b, int64_t q) const { return first_queries == nullptr ? q : first_queries[b] + q; }
 
+  // The sink of a head in base 256, rounded as every bias is.
+  float sink(int64_t head) const { return sinks(head) * static_cast<float>(kLog256E); }
+
   // The row of the dense bias of query q, from key k on.
   const float* bias_row(int64_t b, int64_t head, int64_t q, int64_t k) const {
     return &bias(bias.size(0) == 1 ? 0 : b, bias.size(1) == 1 ? 0 : head, q, k);
