@@ -31,7 +31,7 @@ struct DecodeOptions {
 
 // q [N, Tq, H, Dk] → out [N, Tq, H, Dv]: item n holds the last Tq queries of sequences[n], at positions length - Tq …
 // length - 1, whose keys and values were appended before. `rows`, when given, receives shift and sum of each row,
-// [N, H, Tq]; the sigmoid normaliser has none. A sequence may be given more than once. `out` must not share memory with
+// [N, H, Tq]. A sequence may be given more than once. `out` must not share memory with
 // the cache; it may be q itself, the very same view.
 //
 // With an f32 cache the result has the bits of attention_forward over the whole sequence with the same score options,

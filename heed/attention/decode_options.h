@@ -98,7 +98,7 @@ inline float DecodeRows::find_shift(const RowGroup& group, int r, RowMode mode) 
 // 1. Weights of a row, 0 where hidden.
 inline void DecodeRows::weigh_row(const RowGroup& group, int r, float shift, RowMode mode) {
   const ScoreJob& job = job_.scores;
-  const bool headroom = mode == RowMode::true_maximum && !job.sigmoid;
+  const bool headroom = mode == RowMode::true_maximum;
   for (int64_t key = group.begin / kLanes * kLanes; key < group.end; key += kLanes) {
     const Vector score = hn::LoadU(kFloats, scores_ + r * kPageKeys + key);
     const Vector difference = hn::Sub(score, hn::Set(kFloats, shift));
@@ -147,7 +147,15 @@ void DecodeRows::multiply_visible(const RowGroup& group, const Element* v) {
   }
 }
 
-// 4. The sink, merged last.
+// 4. What remains when all pieces are merged.
+inline void DecodeRows::finish_state(int64_t row, RowMode mode) {
+  if (job_.scores.sinks.data() != nullptr) merge_sink(row, mode);
+  if (!job_.scores.sigmoid) return;
+  shift_[row] = 0.0F;
+  sum_[row] = 1.0F;
+}
+
+// The sink, merged last.
 inline void DecodeRows::merge_sink(int64_t row, RowMode mode) {
   const Sink sink = sink_of(job_.scores, head_of(row), mode);
   if (sink.is_none) return;

@@ -69,6 +69,7 @@ class DecodeRows {
   void drop_weights(const RowGroup& group, int r);
   template <class Element>
   void multiply_visible(const RowGroup& group, const Element* v);
+  void finish_state(int64_t row, RowMode mode);
   void merge_sink(int64_t row, RowMode mode);
 
   void merge(int64_t row, const float* piece);

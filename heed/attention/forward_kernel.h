@@ -40,6 +40,9 @@ enum class RowMode {
   true_maximum,  // and every shift is the true maximum, so that nothing overflows on the way
 };
 
+// The last one that may help: sigmoid has no shift.
+inline RowMode last_mode(const ScoreJob& job) { return job.sigmoid ? RowMode::careful : RowMode::true_maximum; }
+
 // With RowMode::true_maximum weights are multiplied by this, so that those of 2^36 keys add up to less than 1 and no
 // sum of products with finite values overflows.
 inline constexpr float kHeadroom = 0x1p-40F;

@@ -124,7 +124,7 @@ inline void ForwardBlock::weigh_stored(bool with_shifts) {
           float* const at = weights + key * kWidth + c * kLanes;
           Vector weight = weight_of(job, hn::Sub(hn::LoadU(kFloats, at), shift[c]));
           if (c < run.masked) weight = hn::IfThenElseZero(mask.visible(key, run.first + c), weight);
-          if (!job.sigmoid) sum[c] = hn::Add(sum[c], weight);
+          sum[c] = hn::Add(sum[c], weight);
           hn::StoreU(weight, kFloats, at);
         }
       }
@@ -151,6 +151,14 @@ inline void ForwardBlock::drop_weights(const QueryPanel& panel, const KeyPiece& 
       }
     }
   }
+}
+
+// What remains when all pieces are merged.
+inline void ForwardBlock::finish_states(QueryPanel& panel, RowMode mode) {
+  if (job_.scores.sinks.data() != nullptr) merge_sink(panel, mode);
+  if (!job_.scores.sigmoid) return;
+  std::fill_n(panel.group.shift, kWidth, 0.0F);
+  std::fill_n(panel.group.sum, kWidth, 1.0F);
 }
 
 // The sink, merged last, as a piece of its own: one key without a value.

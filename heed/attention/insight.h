@@ -7,8 +7,7 @@
 // power is below 2^-126. A weight by sigmoid has forward's bits. Everything has the same bits for any number of
 // threads.
 //
-// Letters as in attention.h. Calls take the inputs and options of the forward call and the states that it filled, or
-// null views with sigmoid, which has none.
+// Letters as in attention.h. Calls take the inputs and options of the forward call and the states that it filled.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +40,7 @@ struct TilePlace {
 };
 
 // A tile of one step → out: [queries, keys], or [queries, Dv] of `heads`. A row is a tile of one query and Tk keys.
-// `rows` is needed for weights and dropped alone.
+// `rows` is needed for weights and dropped alone, and not with sigmoid.
 void attention_tile(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                     AttentionStep step, const TilePlace& place, View<float, 2> out);
 

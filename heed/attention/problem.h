@@ -29,7 +29,4 @@ void check_tensor(const char* function, const char* name, View<const float, 4> t
 // Refuses row states that have not the shape [B, H, Tq]; both null views are fine unless `required`.
 void check_rows(const char* function, const RowStates<const float>& rows, const MaskSizes& sizes, bool required);
 
-// Refuses row states, because sigmoid has none.
-void check_no_rows(const char* function, const RowStates<const float>& rows);
-
 }  // namespace heed

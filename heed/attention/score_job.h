@@ -45,8 +45,8 @@ struct ScoreJob {
   float inverse_cap = 0.0F;
   // Weights whose score, less the shift, is below this are 0. ALiBi spreads scores evenly down to any depth, and
   // products of weights near 2^-126 are denormal, which takes the processor a hundred times as long: below 2^-100 a
-  // weight counts for nothing beside its row's sum. Sigmoid has no sum, and that of a sink is not the keys': there only
-  // what is below 2^-126 is 0.
+  // weight counts for nothing beside its row's sum. By sigmoid the sum is 1 whatever the keys, and with a sink it is
+  // not the keys' alone: there only what is below 2^-126 is 0.
   float least_score = -100.0F / kScoreBits;
   PositionBias positions;
   View<const float, 4> bias;   // null: none

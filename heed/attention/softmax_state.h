@@ -7,6 +7,7 @@
 //              groups; a change of the shift rounds once more
 //     shift:   0 while a piece's sum is in range, else its largest score
 //     sink:    one more piece, merged last: a key without a value
+//     sigmoid: weights are added up as they are, so that at the end m = 0 and l = 1
 //     end:     out = o · output factor
 #pragma once
 
@@ -104,10 +105,9 @@ HWY_INLINE Vector add_sink(const Sink& sink, Vector& shift, Vector& sum) {
   return scale.old;
 }
 
-// What o is multiplied by at the end: 1 / sum, 0 where no key was seen; 1 with sigmoid; times 1 / (1 - p).
+// What o is multiplied by at the end: 1 / sum, 0 where no key was seen; times 1 / (1 - p).
 HWY_INLINE Vector output_factor(const ScoreJob& job, Vector sum) {
   const Vector scale = hn::Set(kFloats, job.kept_scale);
-  if (job.sigmoid) return scale;
   return hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(kFloats)), hn::Div(scale, sum));
 }
 

@@ -15,7 +15,7 @@ void record_step(Trace& trace, AttentionStep step, View<const float, N> whole, i
 }
 
 // Records q, k, v, the steps from scores to dropped and heads, those that this call takes. `rows` and `heads` are what
-// attention_forward filled; with sigmoid there are no row states.
+// attention_forward filled.
 void record_attention(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                       View<const float, 4> heads, Trace& trace);
 
