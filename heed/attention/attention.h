@@ -51,7 +51,8 @@ struct AttentionOptions {
 // Each row's softmax state, kept by forward for backward and insight, in base 256 (heed/simd/base256.h says why). With
 // s the score of a key, capped and biased,
 //     weight = 256^(s · log256 e - shift) / sum,      log-sum-exp = (shift + log256 sum) / log256 e.
-// A row without a visible key has shift -∞ and sum 0.
+// A row without a visible key has shift -∞ and sum 0. Every sigmoid row has shift 0 and sum 1, and its states need not
+// be given.
 template <class T>
 struct RowStates {
   View<T, 3> shift{};  // [B, H, Tq]

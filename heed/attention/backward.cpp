@@ -28,8 +28,7 @@ Problem check_call(const AttentionInputs& inputs, const AttentionOptions& option
   const Shape<4> heads_shape{sizes.batch, sizes.t_q, sizes.heads, problem.d_v};
   check_tensor(kName, "out", outputs.out, heads_shape);
   check_tensor(kName, "d_out", outputs.d_out, heads_shape);
-  const bool sigmoid = options.scores.normaliser == Normaliser::sigmoid;
-  sigmoid ? check_no_rows(kName, outputs.rows) : check_rows(kName, outputs.rows, sizes, true);
+  check_rows(kName, outputs.rows, sizes, options.scores.normaliser != Normaliser::sigmoid);
   check_tensor(kName, "d_q", gradients.d_q.view, inputs.q.shape());
   check_tensor(kName, "d_k", gradients.d_k.view, inputs.k.shape());
   check_tensor(kName, "d_v", gradients.d_v.view, inputs.v.shape());

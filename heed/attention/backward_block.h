@@ -3,6 +3,7 @@
 
 #include "heed/attention/backward_kernel.h"
 #include "heed/attention/dropout.h"
+#include "heed/attention/visible_keys.h"
 #include "heed/core/memory.h"
 #include "heed/simd/register_tile.h"
 #include "heed/simd/target.h"
@@ -58,10 +59,7 @@ struct VisibleLanes {
       const Vector seen = hn::LoadU(kFloats, dense + r * kBlockKeys + c * kLanes);
       return hn::IfThenElseZero(hn::Ne(seen, hn::Zero(kFloats)), value);
     }
-    const Vector at = hn::Iota(kFloats, static_cast<float>(key + c * kLanes));
-    return hn::IfThenElseZero(hn::And(hn::Ge(at, hn::Set(kFloats, static_cast<float>(begin[r]))),
-                                      hn::Lt(at, hn::Set(kFloats, static_cast<float>(end[r])))),
-                              value);
+    return hn::IfThenElseZero(keys_in_interval(key + c * kLanes, begin[r], end[r]), value);
   }
 };
 

@@ -8,7 +8,6 @@
 //     3. d_q += ds · k,   d_v += pᵀ · d_o,   d_k += dsᵀ · q         forward 3
 //   after each group of tiles: d_k and d_v into their totals         backward_groups.h
 #include <algorithm>
-#include <limits>
 #include <thread>
 
 #include "heed/attention/backward_block.h"
@@ -16,6 +15,7 @@
 #include "heed/attention/backward_options.h"
 #include "heed/attention/backward_rare.h"
 #include "heed/attention/score_chain.h"
+#include "heed/attention/visible_keys.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
 #include "heed/simd/transpose.h"
@@ -102,13 +102,8 @@ void BackwardBlock::run() {
   write_key_gradients();
 }
 
-<<<<<<< HEAD
-// Copies rows of d floats into rows of `width`, times factor(row), the rest 0; `unscaled`, where not null, receives the
-// same rows without the factor. False when a value was not finite.
-=======
 // Copies rows of d floats, times factor(row), into rows of `width`, zero-padded; if `unscaled` is not null, also
 // without the factor. Returns false if a value is not finite.
->>>>>>> h3
 template <class Factor>
 HWY_INLINE bool copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t d, Factor factor, float* to,
                           int64_t width, float* unscaled = nullptr) {
@@ -197,21 +192,9 @@ bool BackwardBlock::load_rows(QueryTile& tile) {
 // 1 where a row sees a key and 0 elsewhere, all parts of the mask together.
 void BackwardBlock::expand_dense(const QueryTile& tile) {
   for (int64_t row = 0; row < tile.rows; ++row) {
-    float* out = dense_ + row * kBlockKeys;
-    std::fill_n(out, kBlockKeys, 0.0F);
-    std::fill(out + tile.begin[row], out + tile.end[row], 1.0F);
-    for (const Mask::Dense& part : job_.mask->dense()) {
-      const int64_t step = part.values.stride(3);
-      const bool* bits = part.row(block_.b, tile.head, tile.q_begin + row) + block_.k_begin * step;
-      for (int64_t key = tile.begin[row]; key < tile.end[row]; ++key) {
-        out[key] = bits[key * step] == part.keep ? out[key] : 0.0F;
-      }
-    }
-    if (!tile.hidden_by_bias) continue;
-    const float* const bias = bias_rows_ + row * bias_step_;
-    for (int64_t key = tile.begin[row]; key < tile.end[row]; ++key) {
-      out[key] = bias[key] == -std::numeric_limits<float>::infinity() ? 0.0F : out[key];
-    }
+    const float* const bias = tile.hidden_by_bias ? bias_rows_ + row * bias_step_ : nullptr;
+    expand_row({job_.mask, block_.b, tile.head, tile.q_begin + row, block_.k_begin, bias},
+               {tile.begin[row], tile.end[row]}, kBlockKeys, dense_ + row * kBlockKeys);
   }
 }
 

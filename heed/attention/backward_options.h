@@ -59,24 +59,14 @@ void BackwardBlock::option_tile(const QueryTile& tile, int64_t row, int panel, i
   score_chains(sums, q_scaled_ + row * width_k_, width_k_,
                k_lanes_ + panel * kKeyPanelWidth * d_k_ + first_vector * kLanes, kKeyPanelWidth, d_k_);
   sums.store(scores, kStep);
-  const bool capped = job.cap != 0.0F;
-  if (capped) {
-    transform(score_tile, [&](int64_t r, int c, Vector score) HWY_ATTR {
-      const Vector value = cap_score(job, score);
-      hn::StoreU(cap_slope(job, value), kFloats, slopes + r * kStep + c * kLanes);
-      return value;
-    });
-  }
-  if (job.positions.values != nullptr) {
-    add_position_bias(job.positions.of(block_.b, tile.head, tile.q_begin + row, block_.k_begin + key), score_tile);
-  }
-  if (job.bias.data() != nullptr) {
-    const float* const from = bias_rows_ + row * bias_step_ + key;
-    const int64_t step = bias_step_;
-    transform(score_tile, [=](int64_t r, int c, Vector score) HWY_ATTR {
-      return hn::Add(score, scaled_bias(hn::LoadU(kFloats, from + r * step + c * kLanes)));
-    });
-  }
+  const float* const bias = job.bias.data() == nullptr ? nullptr : bias_rows_ + row * bias_step_ + key;
+  const int64_t bias_step = bias_step_;
+  const auto keep_slope = [&](int64_t r, int c, Vector capped) HWY_ATTR {
+    hn::StoreU(cap_slope(job, capped), kFloats, slopes + r * kStep + c * kLanes);
+  };
+  apply_with_keys_in_lanes(job, {block_.b, tile.head, tile.q_begin + row, block_.k_begin + key}, score_tile, keep_slope,
+                           [=](int64_t r, int c)
+                               HWY_ATTR { return hn::LoadU(kFloats, bias + r * bias_step + c * kLanes); });
   const float* const shift = shift_ + row;
   transform(score_tile, [&](int64_t r, int c, Vector score) HWY_ATTR {
     return shown(static_cast<int>(r), c, weight_of(job, hn::Sub(score, hn::Set(kFloats, shift[r]))));
@@ -97,10 +87,7 @@ void BackwardBlock::option_tile(const QueryTile& tile, int64_t row, int panel, i
     const Vector p = hn::LoadU(kFloats, scores + r * kStep + c * kLanes);
     Vector dropped = p;
     if (job.dropout != nullptr) {
-      const DropoutVector keys = hn::Iota(kDropoutWords, first_key + static_cast<uint32_t>(c * kLanes));
-      const Vector keep =
-          kept(hn::Set(kDropoutWords, dropout_[row + r].first), hn::Set(kDropoutWords, dropout_[row + r].second),
-               hn::Mul(keys, hn::Set(kDropoutWords, kDropoutKeyStep)), threshold);
+      const Vector keep = kept_keys(dropout_[row + r], first_key + static_cast<uint32_t>(c * kLanes), threshold);
       dropped = hn::Mul(p, keep);
       d_weight = hn::Mul(d_weight, keep);
     }
@@ -108,7 +95,7 @@ void BackwardBlock::option_tile(const QueryTile& tile, int64_t row, int panel, i
     const Vector centred = job.sigmoid ? d_weight : hn::Sub(d_weight, hn::Set(kFloats, delta[r]));
     const Vector d_masked = shown(r, c, hn::Mul(slope_of_p, centred));
     Vector ds = hn::Mul(d_masked, scale);
-    if (capped) ds = hn::Mul(ds, hn::LoadU(kFloats, slopes + r * kStep + c * kLanes));
+    if (job.cap != 0.0F) ds = hn::Mul(ds, hn::LoadU(kFloats, slopes + r * kStep + c * kLanes));
     hn::StoreU(dropped, kFloats, p_at + at);
     hn::StoreU(d_masked, kFloats, d_masked_at + at);
     hn::StoreU(shown(r, c, ds), kFloats, ds_at + at);  // the slope of a hidden score may be NaN
@@ -157,9 +144,7 @@ inline void BackwardBlock::add_position_gradients(const QueryTile& tile, int64_t
     Vector sum = hn::Zero(kFloats);
     for (int64_t row = from_row; row < to_row; ++row) {
       const int64_t key = base + row - last_row;
-      const Vector lane = hn::Iota(kFloats, static_cast<float>(key));
-      const auto seen = hn::And(hn::Ge(lane, hn::Set(kFloats, static_cast<float>(tile.begin[row]))),
-                                hn::Lt(lane, hn::Set(kFloats, static_cast<float>(tile.end[row]))));
+      const auto seen = keys_in_interval(key, tile.begin[row], tile.end[row]);
       sum = hn::Add(sum, hn::IfThenElseZero(seen, hn::LoadU(kFloats, d_masked_ + row * kBlockKeys + key)));
     }
     hn::Store(sum, kFloats, of_distance);

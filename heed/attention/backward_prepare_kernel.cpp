@@ -48,24 +48,19 @@ HWY_INLINE void dot_rows(const float* const (&a)[4], const float* const (&b)[4],
 double sink_weight(const BackwardJob& job, int64_t b, int64_t head, int64_t q) {
   const auto& [shift, sum] = job.outputs.rows;
   if (sum(b, head, q) == 0.0F) return 0.0;
-  const float sink = job.scores.sinks(head) * static_cast<float>(kLog256E);  // as forward rounds it
-  const double power =
-      static_cast<double>(kScoreBits) * (static_cast<double>(sink) - static_cast<double>(shift(b, head, q)));
+  const double above = static_cast<double>(job.scores.sink(head)) - static_cast<double>(shift(b, head, q));
+  const double power = static_cast<double>(kScoreBits) * above;
   return std::exp2(power) / static_cast<double>(sum(b, head, q));
 }
 
 // What is kept of query q, given Σ_d d_out · out.
 void prepare_row(const BackwardJob& job, int64_t b, int64_t head, int64_t q, float dot) {
-  if (job.scores.sigmoid) {
-    job.shift(b, head, q) = 0.0F;
-    job.inverse_sum(b, head, q) = job.scores.kept_scale;
-    job.delta(b, head, q) = 0.0F;
-    return;
-  }
-  const float sum = job.outputs.rows.sum(b, head, q);
+  const auto& rows = job.outputs.rows;
+  const bool given = rows.sum.data() != nullptr;  // else by sigmoid
+  const float sum = given ? rows.sum(b, head, q) : 1.0F;
   const float exponent = sum_exponent(sum);
   const float inverse = sum == 0.0F ? 0.0F : (exponent == 0.0F ? 1.0F : std::exp2(exponent)) / sum;
-  job.shift(b, head, q) = job.outputs.rows.shift(b, head, q) + exponent / kScoreBits;
+  job.shift(b, head, q) = (given ? rows.shift(b, head, q) : 0.0F) + exponent / kScoreBits;
   job.inverse_sum(b, head, q) = job.scores.kept_scale * inverse;
   job.delta(b, head, q) = job.value_scale * inverse * dot;
 }

@@ -31,11 +31,8 @@ inline bool BackwardBlock::sees_one_key(int64_t head, int64_t q) const {
   const float* const bias = has_bias ? job_.scores.bias_row(block_.b, head, q, 0) : nullptr;
   int64_t seen = 0;
   for (int64_t key = range.begin; key < range.end && seen < 2; ++key) {
-    bool visible = !has_bias || bias[key] != -std::numeric_limits<float>::infinity();
-    for (const Mask::Dense& part : job_.mask->dense()) {
-      visible = visible && part.row(block_.b, head, q)[key * part.values.stride(3)] == part.keep;
-    }
-    if (visible) ++seen;
+    const bool shown = !has_bias || bias[key] != -std::numeric_limits<float>::infinity();
+    if (shown && job_.mask->dense_shows(block_.b, head, q, key)) ++seen;
   }
   return seen == 1;
 }

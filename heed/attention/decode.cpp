@@ -107,8 +107,7 @@ void check_call(const DecodeCall& call, View<float, 4> out, RowStates<float> row
   check_apart(kName, "out", out, "the cache", cached);
   if (!same_view(out, q)) check_apart(kName, "out", out, "q", q);
   check_lengths(kName, {call.items(), heads, q.size(1), 0});
-  const bool sigmoid = call.options.scores.normaliser == Normaliser::sigmoid;
-  sigmoid ? check_no_rows(kName, rows) : check_rows(kName, rows, {call.items(), heads, q.size(1), 0}, false);
+  check_rows(kName, rows, {call.items(), heads, q.size(1), 0}, false);
   check(std::isfinite(call.job.score_factor), kName, "scale is ", call.options.scale.value_or(0.0F),
         "; it must be finite");
   check(call.options.window_left >= 0, kName, "window_left is ", call.options.window_left, "; give 0 or more");

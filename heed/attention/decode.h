@@ -30,9 +30,9 @@ struct DecodeOptions {
 };
 
 // q [N, Tq, H, Dk] → out [N, Tq, H, Dv]: item n holds the last Tq queries of sequences[n], at positions length - Tq …
-// length - 1, whose keys and values are already in the cache. `rows`, if given, receives shift and sum of each row, [N,
-// H, Tq]; the sigmoid normaliser has none. A sequence may occur more than once. `out` must not share memory with the
-// cache; it may be exactly the view q (in place).
+// length - 1, whose keys and values are already in the cache. `rows`, if given, receives shift and sum of each row,
+// [N, H, Tq]. A sequence may occur more than once. `out` must not share memory with the cache; it may be exactly the
+// view q (in place).
 //
 // With an f32 cache the result has the bits of attention_forward over the whole sequence with the same score options,
 // regardless of prompt chunks, other sequences and the number of threads.

@@ -167,18 +167,18 @@ void DecodeRows::merge(int64_t row, const float* piece) {
   const float m = shift_[row];
   const float m_piece = piece[0];
   if (m_piece == -std::numeric_limits<float>::infinity() && piece[1] == 0.0F) return;  // sees no key of the piece
-  const auto merge_all = [&](auto merged) HWY_ATTR {
+  const auto merge_all = [&](auto both) HWY_ATTR {
     float* const o = o_ + row * layout_.v_step;
     const float* const o_piece = piece + kPieceResultHead;
-    sum_[row] = hn::GetLane(merged(hn::Set(kFloats, sum_[row]), hn::Set(kFloats, piece[1])));
+    sum_[row] = hn::GetLane(both(hn::Set(kFloats, sum_[row]), hn::Set(kFloats, piece[1])));
     for (int64_t d = 0; d < layout_.d_v; d += kLanes) {
-      hn::StoreU(merged(hn::LoadU(kFloats, o + d), hn::LoadU(kFloats, o_piece + d)), kFloats, o + d);
+      hn::StoreU(both(hn::LoadU(kFloats, o + d), hn::LoadU(kFloats, o_piece + d)), kFloats, o + d);
     }
   };
   if (m == m_piece) return merge_all([](Vector old, Vector added) HWY_ATTR { return hn::Add(old, added); });
   const Rescale scale = rescale(hn::Set(kFloats, m), hn::Set(kFloats, m_piece));
   shift_[row] = hn::GetLane(scale.shift);
-  merge_all([&](Vector old, Vector added) HWY_ATTR { return hn::MulAdd(added, scale.added, hn::Mul(old, scale.old)); });
+  merge_all([&](Vector old, Vector added) HWY_ATTR { return merged(scale, old, added); });
 }
 
 float DecodeRows::factor_of(int64_t row) const {
@@ -199,9 +199,9 @@ void DecodeRows::finish() {
   finish_groups(0, rows_);
   for (int64_t row = 0; row < rows_; ++row) {
     RowMode mode = RowMode::fast;
-    if (job_.scores.sinks.data() != nullptr) merge_sink(row, mode);
+    finish_state(row, mode);
     for (const RowMode next : {RowMode::careful, RowMode::true_maximum}) {
-      if (is_finite(row)) break;
+      if (mode == last_mode(job_.scores) || is_finite(row)) break;
       mode = next;
       compute_again(row, mode);
     }
@@ -220,7 +220,7 @@ void DecodeRows::compute_again(int64_t row, RowMode mode) {
     close_group(piece, row, 1);
   }
   finish_groups(row, 1);
-  if (job_.scores.sinks.data() != nullptr) merge_sink(row, mode);
+  finish_state(row, mode);
 }
 
 // out = o / sum; 0 for a row that saw no key.
@@ -230,7 +230,7 @@ void DecodeRows::write(int64_t row, RowMode mode) const {
   const ScoreJob& scores = job_.scores;
   const float sum = sum_[row];
   const float factor = factor_of(row);
-  const bool headroom = mode == RowMode::true_maximum && !scores.sigmoid;
+  const bool headroom = mode == RowMode::true_maximum;
   const float* o = o_ + row * layout_.v_step;
   float* out = &job_.out(item_.n, t, head, 0);
   for (int64_t d = 0; d < layout_.d_v; ++d) {

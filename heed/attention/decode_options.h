@@ -8,6 +8,8 @@
 
 #include "heed/attention/decode_rows.h"
 #include "heed/attention/score_passes.h"
+#include "heed/attention/softmax_state.h"
+#include "heed/attention/visible_keys.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -15,11 +17,11 @@ namespace heed::HWY_NAMESPACE {
 // Passes 1 to 3 from the plain scores on; the careful modes, in which the group is one row, without options too.
 template <int R, class Element>
 void DecodeRows::compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, RowMode mode) {
-  change_scores(group);
   const bool drops = job_.scores.dropout != nullptr;
   float shift[R];
   float sum[R] = {};
   for (int r = 0; r < R; ++r) {
+    change_scores(group, r);
     shift[r] = find_shift(group, r, mode);
     weigh_row(group, r, shift[r], mode);
   }
@@ -34,44 +36,34 @@ void DecodeRows::compute_with_options(const RowGroup& group, const Element* v, L
   }
 }
 
-// 1. Cap and biases, in whole vectors.
-inline void DecodeRows::change_scores(const RowGroup& group) {
+// 1. Cap and biases of a row, in whole vectors, and which keys -∞ in the dense bias hides. Of that nothing is read past
+// the last key that a row sees.
+inline void DecodeRows::change_scores(const RowGroup& group, int r) {
   const ScoreJob& job = job_.scores;
+  const int64_t row = group.first + r;
   const int64_t first = group.begin / kLanes * kLanes;
   const auto vectors = static_cast<int>(divide_up<int64_t>(group.end - first, kLanes));
-  if (job.cap != 0.0F) cap_scores(job, {scores_ + first, kPageKeys, group.count, vectors});
-  for (int r = 0; r < group.count; ++r) {
-    if (job.positions.values != nullptr) {
-      const int64_t query = job.query_number(item_.n, query_of(group.first + r));
-      const int64_t key = group.piece * kPageKeys + first;
-      add_position_bias(job.positions.of(item_.n, head_of(group.first + r), query, key),
-                        {scores_ + r * kPageKeys + first, kPageKeys, 1, vectors});
-    }
-    if (job.bias.data() != nullptr) add_bias(group, r);
-  }
-}
-
-// The dense bias, and which keys its -∞ hides. Nothing is read past the last key that a row sees.
-inline void DecodeRows::add_bias(const RowGroup& group, int r) {
-  const Vector hidden = hn::Set(kFloats, -std::numeric_limits<float>::infinity());
-  const int64_t row = group.first + r;
-  const float* const from = job_.scores.bias_row(item_.n, head_of(row), query_of(row), group.piece * kPageKeys);
-  for (int64_t key = group.begin / kLanes * kLanes; key < group.end; key += kLanes) {
+  const ScorePlace place{item_.n, head_of(row), query_of(row), group.piece * kPageKeys + first};
+  const float* const from =
+      shown_ == nullptr ? nullptr : job.bias_row(place.b, place.head, place.q, group.piece * kPageKeys);
+  const auto bias_of = [&](int64_t, int c) HWY_ATTR {
+    const int64_t key = first + c * kLanes;
     HWY_ALIGN float last[kLanes] = {};
     const bool whole = key + kLanes <= group.end;
     if (!whole) std::copy(from + key, from + group.end, last);
     const Vector bias = whole ? hn::LoadU(kFloats, from + key) : hn::Load(kFloats, last);
-    const int64_t at = r * kPageKeys + key;
-    hn::StoreU(hn::Add(hn::LoadU(kFloats, scores_ + at), scaled_bias(bias)), kFloats, scores_ + at);
-    hn::StoreU(hn::IfThenZeroElse(hn::Eq(bias, hidden), hn::Set(kFloats, 1.0F)), kFloats, shown_ + at);
-  }
+    const auto hidden = hn::Eq(bias, hn::Set(kFloats, -std::numeric_limits<float>::infinity()));
+    hn::StoreU(hn::IfThenZeroElse(hidden, hn::Set(kFloats, 1.0F)), kFloats, shown_ + r * kPageKeys + key);
+    return bias;
+  };
+  apply_with_keys_in_lanes(
+      job, place, {scores_ + r * kPageKeys + first, kPageKeys, 1, vectors}, [](int64_t, int, Vector) HWY_ATTR {},
+      bias_of);
 }
 
 // Which of the keys from `key` on the row r sees.
 HWY_INLINE hn::Mask<FloatTag> DecodeRows::visible(const RowGroup& group, int r, int64_t key) const {
-  const Vector at = hn::Iota(kFloats, static_cast<float>(key));
-  const auto in_piece = hn::And(hn::Ge(at, hn::Set(kFloats, static_cast<float>(group.from[r]))),
-                                hn::Lt(at, hn::Set(kFloats, static_cast<float>(group.to[r]))));
+  const auto in_piece = keys_in_interval(key, group.from[r], group.to[r]);
   if (shown_ == nullptr) return in_piece;
   return hn::And(in_piece, hn::Ne(hn::LoadU(kFloats, shown_ + r * kPageKeys + key), hn::Zero(kFloats)));
 }
@@ -100,13 +92,13 @@ inline float DecodeRows::find_shift(const RowGroup& group, int r, RowMode mode) 
   weigh_row(group, r, 0.0F, mode);
   float sum;
   sum_weights<1>(group, r, &sum);
-  return sum >= kLeastSum && sum <= kMostSum ? 0.0F : most;
+  return in_range(sum) ? 0.0F : most;
 }
 
 // 1. Weights of a row, 0 where hidden.
 inline void DecodeRows::weigh_row(const RowGroup& group, int r, float shift, RowMode mode) {
   const ScoreJob& job = job_.scores;
-  const bool headroom = mode == RowMode::true_maximum && !job.sigmoid;
+  const bool headroom = mode == RowMode::true_maximum;
   for (int64_t key = group.begin / kLanes * kLanes; key < group.end; key += kLanes) {
     const Vector score = hn::LoadU(kFloats, scores_ + r * kPageKeys + key);
     const Vector difference = hn::Sub(score, hn::Set(kFloats, shift));
@@ -131,13 +123,10 @@ inline void DecodeRows::drop_weights(const RowGroup& group, int r) {
   const Dropout& dropout = *job_.scores.dropout;
   const int64_t query = job_.scores.query_number(item_.n, query_of(group.first + r));
   const DropoutRow row = dropout_row(dropout_head(dropout, item_.n, head_of(group.first + r)), query);
-  const DropoutVector first = hn::Set(kDropoutWords, row.first);
-  const DropoutVector second = hn::Set(kDropoutWords, row.second);
   const int32_t threshold = dropout_threshold(dropout);
   for (int64_t key = group.begin / kLanes * kLanes; key < group.end; key += kLanes) {
     float* const at = weights_ + r * kPageKeys + key;
-    const DropoutVector keys = hn::Iota(kDropoutWords, static_cast<uint32_t>(group.piece * kPageKeys + key));
-    const Vector keep = kept(first, second, hn::Mul(keys, hn::Set(kDropoutWords, kDropoutKeyStep)), threshold);
+    const Vector keep = kept_keys(row, static_cast<uint32_t>(group.piece * kPageKeys + key), threshold);
     hn::StoreU(hn::Mul(hn::LoadU(kFloats, at), keep), kFloats, at);
   }
 }
@@ -158,7 +147,15 @@ void DecodeRows::multiply_visible(const RowGroup& group, const Element* v) {
   }
 }
 
-// 4. The sink, merged last.
+// 4. What remains when all pieces are merged.
+inline void DecodeRows::finish_state(int64_t row, RowMode mode) {
+  if (job_.scores.sinks.data() != nullptr) merge_sink(row, mode);
+  if (!job_.scores.sigmoid) return;
+  shift_[row] = 0.0F;
+  sum_[row] = 1.0F;
+}
+
+// The sink, merged last.
 inline void DecodeRows::merge_sink(int64_t row, RowMode mode) {
   const Sink sink = sink_of(job_.scores, head_of(row), mode);
   if (sink.is_none) return;

@@ -7,6 +7,8 @@
 #include <type_traits>
 
 #include "heed/attention/decode_rows.h"
+#include "heed/attention/softmax_state.h"
+#include "heed/attention/visible_keys.h"
 #include "heed/core/memory.h"
 #include "heed/simd/math.h"
 
@@ -82,10 +84,7 @@ HWY_INLINE void DecodeRows::weigh_keys(const RowGroup& group) {
     const Vector score = hn::LoadU(kFloats, scores + r * kPageKeys);
     Vector weight = exp256(hn::Sub(score, hn::Set(kFloats, piece_result(r)[0])));
     if (HWY_UNLIKELY(!all_visible)) {
-      const Vector at = hn::Iota(kFloats, static_cast<float>(key));
-      const auto visible = hn::And(hn::Ge(at, hn::Set(kFloats, static_cast<float>(group.from[r]))),
-                                   hn::Lt(at, hn::Set(kFloats, static_cast<float>(group.to[r]))));
-      weight = hn::IfThenElseZero(visible, weight);
+      weight = hn::IfThenElseZero(keys_in_interval(key, group.from[r], group.to[r]), weight);
     }
     hn::StoreU(weight, kFloats, weights + r * kPageKeys);
   }
@@ -142,7 +141,7 @@ bool DecodeRows::sums_in_range(const RowGroup& group) const {
   bool all = true;
   for (int r = 0; r < R; ++r) {
     const float sum = piece_result(r)[1];
-    all = all && (group.from[r] >= group.to[r] || (sum >= kLeastSum && sum <= kMostSum));
+    all = all && (group.from[r] >= group.to[r] || in_range(sum));
   }
   return all;
 }
@@ -152,7 +151,7 @@ template <int R>
 void DecodeRows::use_true_maximum(const RowGroup& group) {
   for (int r = 0; r < R; ++r) {
     float* result = piece_result(r);
-    if (result[1] >= kLeastSum && result[1] <= kMostSum) continue;
+    if (in_range(result[1])) continue;
     result[0] = -std::numeric_limits<float>::infinity();
     for (int64_t key = group.from[r]; key < group.to[r]; ++key) {
       result[0] = std::max(result[0], scores_[r * kPageKeys + key]);  // ignores NaN

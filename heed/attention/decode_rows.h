@@ -61,8 +61,7 @@ class DecodeRows {
   // With score options, or when rows are recomputed (decode_options.h).
   template <int R, class Element>
   void compute_with_options(const RowGroup& group, const Element* v, LinesAhead& ahead, RowMode mode);
-  void change_scores(const RowGroup& group);
-  void add_bias(const RowGroup& group, int r);
+  void change_scores(const RowGroup& group, int r);
   hn::Mask<FloatTag> visible(const RowGroup& group, int r, int64_t key) const;
   float find_shift(const RowGroup& group, int r, RowMode mode);
   void weigh_row(const RowGroup& group, int r, float shift, RowMode mode);
@@ -71,6 +70,7 @@ class DecodeRows {
   void drop_weights(const RowGroup& group, int r);
   template <class Element>
   void multiply_visible(const RowGroup& group, const Element* v);
+  void finish_state(int64_t row, RowMode mode);
   void merge_sink(int64_t row, RowMode mode);
 
   void merge(int64_t row, const float* piece);

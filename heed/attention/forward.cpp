@@ -35,8 +35,7 @@ void attention_forward(const AttentionInputs& inputs, const AttentionOptions& op
   const Problem problem = check_problem(kName, inputs, options);
   const MaskSizes& sizes = problem.sizes;
   check_tensor(kName, "out", out, {sizes.batch, sizes.t_q, sizes.heads, problem.d_v});
-  const bool sigmoid = options.scores.normaliser == Normaliser::sigmoid;
-  sigmoid ? check_no_rows(kName, rows) : check_rows(kName, rows, sizes, false);
+  check_rows(kName, rows, sizes, false);
   check_apart(kName, "out", out, "k", inputs.k);
   check_apart(kName, "out", out, "v", inputs.v);
   if (!same_view(out, inputs.q)) check_apart(kName, "out", out, "q", inputs.q);

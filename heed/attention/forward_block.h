@@ -90,6 +90,7 @@ class ForwardBlock {
   void find_largest(const KeyRun& run);
   void weigh_stored(bool with_shifts);
   void drop_weights(const QueryPanel& panel, const KeyPiece& piece);
+  void finish_states(QueryPanel& panel, RowMode mode);
   void merge_sink(QueryPanel& panel, RowMode mode);
   bool sums_in_range(const QueryPanel& panel) const;
   void use_true_maximum(const QueryPanel& panel, const KeyPiece& piece, RowMode mode);

@@ -13,7 +13,7 @@ namespace heed::HWY_NAMESPACE {
 
 inline void ForwardBlock::start_group(QueryPanel& panel, RowMode mode) {
   panel.started = false;
-  panel.zero_shifts = mode != RowMode::true_maximum || job_.scores.sigmoid;
+  panel.zero_shifts = mode != RowMode::true_maximum;
   std::fill_n(panel.group.shift, kWidth, -kInfinity);
   std::fill_n(panel.group.sum, kWidth, 0.0F);
 }

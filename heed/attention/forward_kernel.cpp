@@ -89,11 +89,11 @@ void ForwardBlock::run() {
     bool finite = true;
     for (int i = 0; i < panels_; ++i) {
       finish_groups(panel_[i]);
-      if (job_.scores.sinks.data() != nullptr) merge_sink(panel_[i], mode);
+      finish_states(panel_[i], mode);
       write(panel_[i], mode);
       finite = !find_suspects(panel_[i]) && finite;
     }
-    if (finite) return;
+    if (finite || mode == last_mode(job_.scores)) return;
   }
 }
 
@@ -313,7 +313,7 @@ void ForwardBlock::write(const QueryPanel& panel, RowMode mode) {
     }
     return write_states(panel, 0, panel.rows, 1.0F);
   }
-  const bool headroom = mode == RowMode::true_maximum && !scores.sigmoid;
+  const bool headroom = mode == RowMode::true_maximum;
   for (int64_t lane = 0; lane < panel.rows; ++lane) {
     if (panel.suspect[lane] == 0.0F) continue;
     float* row = &out(block_.b, panel.q_begin + lane, head_, 0);

@@ -40,6 +40,9 @@ enum class RowMode {
   true_maximum,  // careful, and every shift is the true maximum, so that no intermediate overflows
 };
 
+// The last mode that may help: a sigmoid row has no shift to choose.
+inline RowMode last_mode(const ScoreJob& job) { return job.sigmoid ? RowMode::careful : RowMode::true_maximum; }
+
 // With RowMode::true_maximum, weights are multiplied by this, so that the weights of 2^36 keys sum to less than 1 and
 // no sum of products with finite values overflows.
 inline constexpr float kHeadroom = 0x1p-40F;

@@ -4,6 +4,7 @@
 
 #include "heed/attention/forward_block.h"
 #include "heed/attention/score_passes.h"
+#include "heed/attention/softmax_state.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -30,10 +31,9 @@ inline void ForwardBlock::store_scores(const QueryPanel& panel, const KeyPiece& 
     });
     if (!job.has_options) continue;
     const int64_t lane = int64_t{run.first} * kLanes;
-    const int64_t key = block_.segment.k_begin + piece.begin + run.begin;
-    hides = apply_options(job, {block_.b, head_, panel.q_begin + lane, key, panel.rows - lane},
-                          {weights_ + run.begin * kWidth + lane, kWidth, run.end - run.begin, run.vectors}) ||
-            hides;
+    const ScorePlace place{block_.b, head_, panel.q_begin + lane, block_.segment.k_begin + piece.begin + run.begin};
+    const ScoreTile tile{weights_ + run.begin * kWidth + lane, kWidth, run.end - run.begin, run.vectors};
+    hides = apply_with_queries_in_lanes(job, place, panel.rows - lane, tile) || hides;
   }
   if (hides) prepare_mask(panel, piece, job.bias_row(block_.b, head_, panel.q_begin, block_.segment.k_begin));
 }
@@ -124,7 +124,7 @@ inline void ForwardBlock::weigh_stored(bool with_shifts) {
           float* const at = weights + key * kWidth + c * kLanes;
           Vector weight = weight_of(job, hn::Sub(hn::LoadU(kFloats, at), shift[c]));
           if (c < run.masked) weight = hn::IfThenElseZero(mask.visible(key, run.first + c), weight);
-          if (!job.sigmoid) sum[c] = hn::Add(sum[c], weight);
+          sum[c] = hn::Add(sum[c], weight);
           hn::StoreU(weight, kFloats, at);
         }
       }
@@ -151,6 +151,14 @@ inline void ForwardBlock::drop_weights(const QueryPanel& panel, const KeyPiece& 
       }
     }
   }
+}
+
+// What remains when all pieces are merged.
+inline void ForwardBlock::finish_states(QueryPanel& panel, RowMode mode) {
+  if (job_.scores.sinks.data() != nullptr) merge_sink(panel, mode);
+  if (!job_.scores.sigmoid) return;
+  std::fill_n(panel.group.shift, kWidth, 0.0F);
+  std::fill_n(panel.group.sum, kWidth, 1.0F);
 }
 
 // The sink, merged last, as a piece of its own: one key without a value.

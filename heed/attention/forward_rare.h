@@ -68,8 +68,7 @@ inline void ForwardBlock::merge_scaled(QueryPanel& panel) {
     const int64_t at = int64_t{c} * kLanes;
     const Rescale scale = rescale(hn::LoadU(kFloats, panel.group.shift + at), hn::LoadU(kFloats, piece_shift_ + at));
     const auto merge = [&](float* to, const float* from) HWY_ATTR {
-      const Vector old = hn::Mul(hn::LoadU(kFloats, to), scale.old);
-      hn::StoreU(hn::MulAdd(hn::LoadU(kFloats, from), scale.added, old), kFloats, to);
+      hn::StoreU(merged(scale, hn::LoadU(kFloats, to), hn::LoadU(kFloats, from)), kFloats, to);
     };
     hn::StoreU(scale.shift, kFloats, panel.group.shift + at);
     merge(panel.group.sum + at, piece_sum_ + at);

@@ -40,8 +40,7 @@ Call check_call(const char* function, const AttentionInputs& inputs, const Atten
   const Call call{options, check_problem(function, inputs, options), step};
   check_taken(function, options.scores, step);
   const bool needed = step == AttentionStep::weights || step == AttentionStep::dropped;
-  const bool sigmoid = options.scores.normaliser == Normaliser::sigmoid;
-  sigmoid ? check_no_rows(function, rows) : check_rows(function, rows, call.sizes(), needed);
+  check_rows(function, rows, call.sizes(), needed && options.scores.normaliser != Normaliser::sigmoid);
   return call;
 }
 

@@ -7,8 +7,7 @@
 // the power is below 2^-126. A sigmoid weight has forward's bits. All results have the same bits for any number of
 // threads.
 //
-// Letters as in attention.h. Calls take the inputs and options of the forward call and the row states it filled, or
-// null views with sigmoid, which has none.
+// Letters as in attention.h. Calls take the inputs and options of the forward call and the row states that it filled.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +40,7 @@ struct TilePlace {
 };
 
 // A tile of one step → out: [queries, keys], or [queries, Dv] for `heads`. A row is a tile of one query and Tk keys.
-// `rows` is only needed for weights and dropped.
+// `rows` is only needed for weights and dropped, and not with sigmoid.
 void attention_tile(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                     AttentionStep step, const TilePlace& place, View<float, 2> out);
 

@@ -285,7 +285,7 @@ void rows_block(const InsightJob& job, const QueryBlock& block, int64_t q_begin,
     }
     if (job.scores.sinks.data() != nullptr && out.entropy.data() != nullptr) {
       panel.pack();
-      sums.add_sink(panel, scaled_bias(hn::Set(kFloats, job.scores.sinks(block.head))));
+      sums.add_sink(panel, hn::Set(kFloats, job.scores.sink(block.head)));
     }
     write_rows(panel, sums, out, {block.b, block.head, panel.q_begin() - q_begin});
   });

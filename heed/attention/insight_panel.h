@@ -141,9 +141,9 @@ class InsightPanel {
     for (int i = 0; i < mask_.run_count(); ++i) {
       const KeyRun& run = mask_.run(i);
       const int64_t lane = int64_t{run.first} * kLanes;
-      hides = apply_options(job_.scores, {block_.b, block_.head, q_begin_ + lane, first_key_ + run.begin, rows_ - lane},
-                            {scores_ + run.begin * kWidth + lane, kWidth, run.end - run.begin, run.vectors}) ||
-              hides;
+      const ScorePlace place{block_.b, block_.head, q_begin_ + lane, first_key_ + run.begin};
+      const ScoreTile tile{scores_ + run.begin * kWidth + lane, kWidth, run.end - run.begin, run.vectors};
+      hides = apply_with_queries_in_lanes(job_.scores, place, rows_ - lane, tile) || hides;
     }
     if (hides) prepare_mask(begin, keys, job_.scores.bias_row(block_.b, block_.head, q_begin_, block_.segment.k_begin));
   }

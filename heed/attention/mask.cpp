@@ -233,11 +233,7 @@ bool Mask::visible(const MaskSizes& sizes, int64_t b, int64_t h, int64_t q, int6
     const Segment at = segment(sizes, b, n);
     in_document = q >= at.q_begin && q < at.q_end && k >= at.k_begin && k < at.k_end;
   }
-  if (!in_document) return false;
-  for (const Dense& part : dense_) {
-    if (part.row(b, h, q)[k * part.values.stride(3)] != part.keep) return false;
-  }
-  return true;
+  return in_document && dense_shows(b, h, q, k);
 }
 
 int64_t Mask::visible_pairs(const MaskSizes& sizes) const {
@@ -260,13 +256,7 @@ int64_t Mask::visible_pairs(const MaskSizes& sizes) const {
           continue;
         }
         for (int64_t h = 0; h < sizes.heads; ++h) {
-          for (int64_t k = begin; k < end; ++k) {
-            bool seen = true;
-            for (const Dense& part : dense_) {
-              seen = seen && part.row(b, h, q)[k * part.values.stride(3)] == part.keep;
-            }
-            pairs += seen ? 1 : 0;
-          }
+          for (int64_t k = begin; k < end; ++k) pairs += dense_shows(b, h, q, k) ? 1 : 0;
         }
       }
     }

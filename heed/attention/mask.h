@@ -150,6 +150,11 @@ class Mask {
     }
   };
   const std::vector<Dense>& dense() const { return dense_; }
+  // Do all dense parts show the pair?
+  bool dense_shows(int64_t b, int64_t h, int64_t q, int64_t k) const {
+    return std::all_of(dense_.begin(), dense_.end(),
+                       [&](const Dense& part) { return part.row(b, h, q)[k * part.values.stride(3)] == part.keep; });
+  }
 
   // True if the mask hides nothing for any sizes.
   bool is_none() const { return bands_.empty() && lengths_.empty() && documents_.empty() && dense_.empty(); }

@@ -219,11 +219,8 @@ void copy_rows(View<const float, 3> from, View<float, 3> to) {
   }
 }
 
-// As forward left them; none with sigmoid.
-RowStates<const float> row_states(const MultiHeadOptions& options, const MultiHeadState& state) {
-  if (options.attention.scores.normaliser == Normaliser::sigmoid) return {};
-  return {state.shift.view<3>(), state.sum.view<3>()};
-}
+// As forward left them.
+RowStates<const float> row_states(const MultiHeadState& state) { return {state.shift.view<3>(), state.sum.view<3>()}; }
 
 // The steps of a forward call, in their order. `y` is null without W_O.
 void record_layer(const MultiHeadInputs& in, const MultiHeadOptions& options, const MultiHeadState& state,
@@ -233,7 +230,7 @@ void record_layer(const MultiHeadInputs& in, const MultiHeadOptions& options, co
   if (!state.fused) record_step(trace, AttentionStep::context, in.key);
   const View<const float, 3> concat = state.concat.view<3>();
   const AttentionInputs& attention = state.attention;
-  record_attention(attention, options.attention, row_states(options, state),
+  record_attention(attention, options.attention, row_states(state),
                    heads_of(concat, attention.q.size(2), attention.v.size(3)), trace);
   record_step(trace, AttentionStep::concat, concat);
   if (y.data() != nullptr) record_step(trace, AttentionStep::out, y);
@@ -267,9 +264,7 @@ void forward(const MultiHeadInputs& in, const Projections& p, const MultiHeadOpt
   apply_rotary(options.rotary, made, rotary_forward);
   const View<float, 3> concat = shaped(state.concat, s.concat());
   const RowStates<float> rows{shaped(state.shift, s.rows()), shaped(state.sum, s.rows())};
-  const bool sigmoid = options.attention.scores.normaliser == Normaliser::sigmoid;  // which has no row states
-  attention_forward(state.attention, options.attention, heads_of(concat, s.heads, s.d_v),
-                    sigmoid ? RowStates<float>{} : rows);
+  attention_forward(state.attention, options.attention, heads_of(concat, s.heads, s.d_v), rows);
   if (p.out.given()) {
     project(concat, p.out, y);
   } else {
@@ -348,8 +343,8 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   const Projected d_made = projected(state.fused, s, [&](int, const Shape<3>& shape) { return taken(*arena, shape); });
   const View<const float, 4> d_heads = heads_of(d_concat, s.heads, s.d_v);
   const AttentionGradients d_attention{d_made.heads[0], d_made.heads[1], d_made.heads[2], gradients.scores};
-  attention_backward(state.attention, options.attention,
-                     {heads_of(concat, s.heads, s.d_v), row_states(options, state), d_heads}, d_attention);
+  attention_backward(state.attention, options.attention, {heads_of(concat, s.heads, s.d_v), row_states(state), d_heads},
+                     d_attention);
   if (options.trace != nullptr) {
     record_attention_gradients(state.attention, options.attention, d_heads, d_attention, *options.trace);
   }

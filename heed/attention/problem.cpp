@@ -33,11 +33,6 @@ void check_rows(const char* function, const RowStates<const float>& rows, const 
   check_extent(function, "sum", rows.sum);
 }
 
-void check_no_rows(const char* function, const RowStates<const float>& rows) {
-  check(rows.shift.data() == nullptr && rows.sum.data() == nullptr, function,
-        "row states with the sigmoid normaliser: it has no shift, sum or log-sum-exp; give null views");
-}
-
 Problem check_problem(const char* function, const AttentionInputs& inputs, const AttentionOptions& options) {
   const View<const float, 4>& q = inputs.q;
   const View<const float, 4>& k = inputs.k;

@@ -29,7 +29,4 @@ void check_tensor(const char* function, const char* name, View<const float, 4> t
 // Rejects row states that are not [B, H, Tq]; two null views are allowed unless `required`.
 void check_rows(const char* function, const RowStates<const float>& rows, const MaskSizes& sizes, bool required);
 
-// Rejects row states: sigmoid has none.
-void check_no_rows(const char* function, const RowStates<const float>& rows);
-
 }  // namespace heed

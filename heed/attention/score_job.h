@@ -46,7 +46,8 @@ struct ScoreJob {
   float inverse_cap = 0.0F;
   // Weights whose score minus shift is below this are 0. ALiBi spreads scores evenly down to any depth, and products of
   // weights near 2^-126 are denormal, which is a hundred times slower. Below 2^-100 a weight is negligible beside its
-  // row's sum. Sigmoid has no sum, and with a sink the sum is not the keys' own: there only weights below 2^-126 are 0.
+  // row's sum. With
+  // sigmoid the sum is always 1, and with a sink it is not the keys' alone: there only weights below 2^-126 are 0.
   float least_score = -100.0F / kScoreBits;
   PositionBias positions;
   View<const float, 4> bias;   // null: none
@@ -58,6 +59,9 @@ struct ScoreJob {
   // The number by which dropout and position biases identify query q of item b: its index in the call or, in decode,
   // its position.
   int64_t query_number(int64_t b, int64_t q) const { return first_queries == nullptr ? q : first_queries[b] + q; }
+
+  // The sink of a head in base 256, rounded as every bias is.
+  float sink(int64_t head) const { return sinks(head) * static_cast<float>(kLog256E); }
 
   // The dense bias of query q, from key k on.
   const float* bias_row(int64_t b, int64_t head, int64_t q, int64_t k) const {

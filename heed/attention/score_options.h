@@ -24,7 +24,7 @@ namespace heed {
 // How the scores of a row become weights.
 enum class Normaliser {
   softmax,
-  sigmoid,  // each weight for itself; there is no row state, so no log-sum-exp and no sinks
+  sigmoid,  // each weight for itself: a row has no sum of them, so no log-sum-exp and no sinks
 };
 
 // T5's relative table: the bias of a pair is table[relative_bucket(position_k - position_q, …)][h].

@@ -1,5 +1,5 @@
 // The passes of the score options over a tile of scores in base 256 (q times scale · log256 e), the same arithmetic for
-// an element whatever is in the lanes: queries in forward, keys in backward and decode. In this order:
+// an element whatever is in the lanes: queries in forward and insight, keys in backward and decode. In this order:
 //
 //     score = cap · tanh(score / cap)          cap in base 256, times its rounded inverse
 //     score = score + position bias            ALiBi and relative table, laid out by distance (score_job.h)
@@ -16,7 +16,6 @@
 #include "heed/attention/dropout.h"
 #include "heed/attention/forward_kernel.h"
 #include "heed/attention/score_job.h"
-#include "heed/attention/softmax_state.h"
 #include "heed/simd/math.h"
 #include "heed/simd/transpose.h"
 
@@ -50,10 +49,6 @@ HWY_INLINE Vector cap_score(const ScoreJob& job, Vector score) {
   return hn::Mul(hn::Set(kFloats, job.cap), HWY_LIKELY(small) ? small_tanh(x) : tanh(x));
 }
 
-HWY_INLINE void cap_scores(const ScoreJob& job, const ScoreTile& tile) {
-  transform(tile, [&](int64_t, int, Vector score) HWY_ATTR { return cap_score(job, score); });
-}
-
 // `from` is PositionBias::of() the pair in the tile's first row and lane.
 HWY_INLINE void add_position_bias(const float* from, const ScoreTile& tile) {
   transform(tile, [=](int64_t row, int c, Vector score)
@@ -66,27 +61,56 @@ HWY_INLINE Vector cap_slope(const ScoreJob& job, Vector capped) {
   return hn::NegMulAdd(share, share, hn::Set(kFloats, 1.0F));
 }
 
-HWY_INLINE Vector scaled_bias(Vector bias) { return hn::Mul(bias, hn::Set(kFloats, static_cast<float>(kLog256E))); }
+// The dense bias joins a score: the product rounded, then the sum.
+HWY_INLINE Vector add_scaled(Vector score, Vector bias) {
+  return hn::Add(score, hn::Mul(bias, hn::Set(kFloats, static_cast<float>(kLog256E))));
+}
 
-// A tile of scores with queries in lanes, as forward and insight have it: where its first lane and row stand.
-struct QueryLanes {
+// Where the first row and lane of a tile stand.
+struct ScorePlace {
   int64_t b = 0;
   int64_t head = 0;
   int64_t q = 0;
   int64_t key = 0;
-  int64_t queries = 0;  // lanes past them are padding
 };
 
-// Adds the dense bias, brought into lanes, to a tile of one vector. Does it hide a key by -∞?
-inline bool add_bias(const ScoreJob& job, const QueryLanes& place, const ScoreTile& tile) {
-  const int64_t queries = std::min<int64_t>(place.queries, kLanes);
+// All passes, in their order. capped(row, c, score) is told each vector of capped scores, where there is a cap;
+// add_bias() adds the dense bias, where there is one.
+template <class Capped, class AddBias>
+HWY_INLINE void apply_passes(const ScoreJob& job, const ScorePlace& place, const ScoreTile& tile, Capped capped,
+                             AddBias add_bias) {
+  if (job.cap != 0.0F) {
+    transform(tile, [&](int64_t row, int c, Vector score) HWY_ATTR {
+      const Vector value = cap_score(job, score);
+      capped(row, c, value);
+      return value;
+    });
+  }
+  if (job.positions.values != nullptr) {
+    add_position_bias(job.positions.of(place.b, place.head, job.query_number(place.b, place.q), place.key), tile);
+  }
+  if (job.bias.data() != nullptr) add_bias();
+}
+
+// The passes with keys in lanes, as backward and decode have them. bias(row, c) is a vector of the dense bias.
+template <class Capped, class Bias>
+HWY_INLINE void apply_with_keys_in_lanes(const ScoreJob& job, const ScorePlace& place, const ScoreTile& tile,
+                                         Capped capped, Bias bias) {
+  apply_passes(job, place, tile, capped, [&]() HWY_ATTR {
+    transform(tile, [&](int64_t row, int c, Vector score) HWY_ATTR { return add_scaled(score, bias(row, c)); });
+  });
+}
+
+// Adds the dense bias, brought into lanes, to a tile of one vector of queries. Does it hide a key by -∞?
+inline bool add_bias_of_queries(const ScoreJob& job, const ScorePlace& place, int64_t queries, const ScoreTile& tile) {
+  queries = std::min<int64_t>(queries, kLanes);
   const int64_t step = job.bias.stride(2);
   const float* const from = job.bias_row(place.b, place.head, place.q, place.key);
   Vector least = hn::Zero(kFloats);
   const auto add = [&](int64_t row, Vector bias) HWY_ATTR {
     float* const at = tile.scores + row * tile.step;
     least = hn::Min(bias, least);  // in this order NaN leaves `least` as it is
-    hn::StoreU(hn::Add(hn::LoadU(kFloats, at), scaled_bias(bias)), kFloats, at);
+    hn::StoreU(add_scaled(hn::LoadU(kFloats, at), bias), kFloats, at);
   };
   int64_t row = 0;
   for (; queries == kLanes && row + 4 <= tile.rows; row += 4) {
@@ -103,19 +127,20 @@ inline bool add_bias(const ScoreJob& job, const QueryLanes& place, const ScoreTi
   return !hn::AllFalse(kFloats, hn::Eq(least, hn::Set(kFloats, -std::numeric_limits<float>::infinity())));
 }
 
-// All passes over a tile with queries in lanes. Does the dense bias hide a key by -∞?
-HWY_INLINE bool apply_options(const ScoreJob& job, const QueryLanes& place, const ScoreTile& tile) {
-  if (job.cap != 0.0F) cap_scores(job, tile);
-  if (job.positions.values != nullptr) {
-    add_position_bias(job.positions.of(place.b, place.head, job.query_number(place.b, place.q), place.key), tile);
-  }
+// The passes with queries in lanes, as forward and insight have them; lanes past `queries` are padding. Does the dense
+// bias hide a key by -∞?
+HWY_INLINE bool apply_with_queries_in_lanes(const ScoreJob& job, const ScorePlace& place, int64_t queries,
+                                            const ScoreTile& tile) {
   bool hides = false;
-  for (int c = 0; c < tile.vectors && job.bias.data() != nullptr; ++c) {
-    const int64_t lane = int64_t{c} * kLanes;
-    hides = add_bias(job, {place.b, place.head, place.q + lane, place.key, place.queries - lane},
-                     {tile.scores + lane, tile.step, tile.rows, 1}) ||
-            hides;
-  }
+  const auto capped = [](int64_t, int, Vector) HWY_ATTR {};
+  apply_passes(job, place, tile, capped, [&]() HWY_ATTR {
+    for (int c = 0; c < tile.vectors; ++c) {
+      const int64_t lane = int64_t{c} * kLanes;
+      hides = add_bias_of_queries(job, {place.b, place.head, place.q + lane, place.key}, queries - lane,
+                                  {tile.scores + lane, tile.step, tile.rows, 1}) ||
+              hides;
+    }
+  });
   return hides;
 }
 
@@ -123,52 +148,6 @@ HWY_INLINE bool apply_options(const ScoreJob& job, const QueryLanes& place, cons
 HWY_INLINE Vector weight_of(const ScoreJob& job, Vector score) {
   const Vector weight = job.sigmoid ? sigmoid_base256(score) : exp256(score);
   return hn::IfThenZeroElse(hn::Lt(score, hn::Set(kFloats, job.least_score)), weight);
-}
-
-// Lanes whose sum lets the piece keep the shift 0. NaN and ∞ are not in range.
-HWY_INLINE hn::Mask<FloatTag> in_range(Vector sum) {
-  return hn::And(hn::Ge(sum, hn::Set(kFloats, kLeastSum)), hn::Le(sum, hn::Set(kFloats, kMostSum)));
-}
-
-// A sum of up to 128 weights lies between the largest one and 2^7 of it. So a largest score in kLeastInside …
-// kMostInside tells that the sum with the shift 0 will be in range, and one outside of kLeastOutside …
-// kMostOutside that it will not.
-inline constexpr float kLeastInside = -59.0F / kScoreBits;
-inline constexpr float kMostInside = 52.0F / kScoreBits;
-inline constexpr float kLeastOutside = -68.0F / kScoreBits;
-inline constexpr float kMostOutside = 61.0F / kScoreBits;
-
-// The sink of a head as a piece of its own, one key without a value: its shift is 0 where 256^sink is in range,
-// else the sink itself.
-struct Sink {
-  bool is_none = false;  // -∞: it changes nothing
-  Vector shift;
-  Vector sum;
-};
-
-HWY_INLINE Sink sink_of(const ScoreJob& job, int64_t head, RowMode mode) {
-  const Vector sink = scaled_bias(hn::Set(kFloats, job.sinks(head)));
-  const Vector unshifted_sum = exp256(sink);
-  const auto unshifted = in_range(unshifted_sum);
-  const Vector headroom = hn::Set(kFloats, mode == RowMode::true_maximum ? kHeadroom : 1.0F);
-  return {hn::AllTrue(kFloats, hn::Eq(sink, hn::Set(kFloats, -std::numeric_limits<float>::infinity()))),
-          hn::IfThenZeroElse(unshifted, sink),
-          hn::Mul(hn::IfThenElse(unshifted, unshifted_sum, hn::Set(kFloats, 1.0F)), headroom)};
-}
-
-// Merges the sink into shift and sum of rows in lanes. Returns what their o is to be multiplied by.
-HWY_INLINE Vector add_sink(const Sink& sink, Vector& shift, Vector& sum) {
-  const Rescale scale = rescale(shift, sink.shift);
-  shift = scale.shift;
-  sum = hn::MulAdd(sink.sum, scale.added, hn::Mul(sum, scale.old));
-  return scale.old;
-}
-
-// What o is multiplied by at the end: 1 / sum, 0 where no key was seen; 1 with sigmoid; times 1 / (1 - p).
-HWY_INLINE Vector output_factor(const ScoreJob& job, Vector sum) {
-  const Vector scale = hn::Set(kFloats, job.kept_scale);
-  if (job.sigmoid) return scale;
-  return hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(kFloats)), hn::Div(scale, sum));
 }
 
 using DropoutTag = hn::RebindToUnsigned<FloatTag>;
@@ -197,6 +176,13 @@ HWY_INLINE Vector kept(DropoutVector first, DropoutVector second, DropoutVector 
   x = hn::ShiftRight<8>(hn::Xor(x, hn::ShiftRight<16>(x)));
   const auto dropped = hn::Lt(hn::BitCast(numbers, x), hn::Set(numbers, threshold));
   return hn::IfThenZeroElse(hn::RebindMask(kFloats, dropped), hn::Set(kFloats, 1.0F));
+}
+
+// The same for one row, with the keys from `first_key` on in lanes.
+HWY_INLINE Vector kept_keys(const DropoutRow& row, uint32_t first_key, int32_t threshold) {
+  const DropoutVector keys = hn::Iota(kDropoutWords, first_key);
+  return kept(hn::Set(kDropoutWords, row.first), hn::Set(kDropoutWords, row.second),
+              hn::Mul(keys, hn::Set(kDropoutWords, kDropoutKeyStep)), threshold);
 }
 
 }  // namespace heed::HWY_NAMESPACE

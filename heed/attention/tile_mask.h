@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "heed/attention/forward_kernel.h"
 #include "heed/attention/mask.h"
+#include "heed/attention/visible_keys.h"
 #include "heed/simd/register_tile.h"
 #include "heed/simd/transpose.h"
 
@@ -166,24 +166,16 @@ class TileMask {
   void expand_dense(int vectors, int64_t begin, int64_t keys, const Queries& queries) {
     for (int64_t row = 0; row < vectors * kLanes; ++row) {
       float* out = dense_rows_ + row * kPieceKeys;
-      std::fill_n(out, keys, 0.0F);
       any_[row] = 0.0F;
-      if (row >= queries.rows) continue;
-      const auto from = static_cast<int64_t>(begin_[row]);
-      const auto to = static_cast<int64_t>(end_[row]);
-      for (int64_t key = from; key < to; ++key) out[key] = 1.0F;
-      for (const Mask::Dense& part : queries.mask->dense()) {
-        const int64_t step = part.values.stride(3);
-        const bool* bits = part.row(queries.b, queries.head, queries.q_begin + row) + (queries.k_begin + begin) * step;
-        for (int64_t key = from; key < to; ++key) out[key] = bits[key * step] == part.keep ? out[key] : 0.0F;
+      if (row >= queries.rows) {
+        std::fill_n(out, keys, 0.0F);
+        continue;
       }
-      if (queries.bias != nullptr) {
-        const float* bias = queries.bias + row * queries.bias_step + begin;
-        for (int64_t key = from; key < to; ++key) {
-          out[key] = bias[key] == -std::numeric_limits<float>::infinity() ? 0.0F : out[key];
-        }
-      }
-      for (int64_t key = from; key < to; ++key) any_[row] = std::max(any_[row], out[key]);
+      const KeyRange seen{static_cast<int64_t>(begin_[row]), static_cast<int64_t>(end_[row])};
+      const float* const bias = queries.bias == nullptr ? nullptr : queries.bias + row * queries.bias_step + begin;
+      expand_row({queries.mask, queries.b, queries.head, queries.q_begin + row, queries.k_begin + begin, bias}, seen,
+                 keys, out);
+      for (int64_t key = seen.begin; key < seen.end; ++key) any_[row] = std::max(any_[row], out[key]);
     }
     for (int c = 0; c < vectors; ++c) {
       rows_to_lanes(dense_rows_ + c * kLanes * kPieceKeys, kPieceKeys, kLanes, keys, 1.0F, dense_ + c * kLanes, kWidth);

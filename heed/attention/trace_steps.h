@@ -15,7 +15,7 @@ void record_step(Trace& trace, AttentionStep step, View<const float, N> whole, i
 }
 
 // Records q, k, v, heads and the steps from scores to dropped that this call takes. `rows` and `heads` are the results
-// of attention_forward; with sigmoid there are no row states.
+// of attention_forward.
 void record_attention(const AttentionInputs& inputs, const AttentionOptions& options, RowStates<const float> rows,
                       View<const float, 4> heads, Trace& trace);
 

@@ -61,13 +61,8 @@ std::vector<Recording> head_gradients(const AttendCase& given, const Tensor& d_o
   const AttentionInputs inputs{given.q.view<4>(), given.k.view<4>(), given.v.view<4>()};
   const AttentionOptions options = options_of(given, {0, s.t_q});
   Tensor out(d_out.shape());
-  Tensor shift, sum;
-  RowStates<float> rows;
-  if (!given.sigmoid) {
-    shift = Tensor({s.batch, s.heads, s.t_q});
-    sum = Tensor({s.batch, s.heads, s.t_q});
-    rows = {shift.view<3>(), sum.view<3>()};
-  }
+  Tensor shift({s.batch, s.heads, s.t_q}), sum = shift;
+  const RowStates<float> rows{shift.view<3>(), sum.view<3>()};
   attention_forward(inputs, options, out.view<4>(), rows);
   Tensor d_q(given.q.shape()), d_k(given.k.shape()), d_v(given.v.shape());
   const AttentionGradients gradients{d_q.view<4>(), d_k.view<4>(), d_v.view<4>()};

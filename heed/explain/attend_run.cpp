@@ -49,7 +49,7 @@ void AttendRun::run_layer(const AttendCase& given, Trace* trace) {
   out_ = Tensor({sizes.batch, rows.count(), width});
   multihead_forward({query, context, context}, given.layer.parameters(), layer, state_, out_.view<3>());
   inputs = state_.attention;
-  if (!given.sigmoid) states = {std::as_const(state_.shift).view<3>(), std::as_const(state_.sum).view<3>()};
+  states = {std::as_const(state_.shift).view<3>(), std::as_const(state_.sum).view<3>()};
   heads = {state_.concat.values().data(), {sizes.batch, rows.count(), sizes.heads, sizes.d_v}};
   if (has_out) out = std::as_const(out_).view<3>();
 }
@@ -59,13 +59,10 @@ void AttendRun::run_heads(const AttendCase& given, Trace* trace) {
   inputs = {given.q.view<4>().slice(1, rows.begin, rows.count()), given.k.view<4>(), given.v.view<4>()};
   heads_ = Tensor({s.batch, rows.count(), s.heads, s.d_v});
   heads = std::as_const(heads_).view<4>();
-  RowStates<float> made;
-  if (!given.sigmoid) {
-    shift_ = Tensor({s.batch, s.heads, rows.count()});
-    sum_ = Tensor({s.batch, s.heads, rows.count()});
-    made = {shift_.view<3>(), sum_.view<3>()};
-    states = made;
-  }
+  shift_ = Tensor({s.batch, s.heads, rows.count()});
+  sum_ = Tensor({s.batch, s.heads, rows.count()});
+  const RowStates<float> made{shift_.view<3>(), sum_.view<3>()};
+  states = made;
   attention_forward(inputs, options, heads_.view<4>(), made);
   if (trace == nullptr) return;
   record_attention(inputs, options, states, heads, *trace);

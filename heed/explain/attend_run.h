@@ -10,9 +10,9 @@ struct AttendRun {
   QueryRange rows;
   AttentionInputs inputs;  // q of `rows`; all of k and v
   AttentionOptions options;
-  RowStates<const float> states;  // none with sigmoid
-  View<const float, 4> heads;     // [B, rows, H, Dv]
-  View<const float, 3> out;       // [B, rows, C_out]; null without W_O
+  RowStates<const float> states;
+  View<const float, 4> heads;  // [B, rows, H, Dv]
+  View<const float, 3> out;    // [B, rows, C_out]; null without W_O
 
   AttendRun(const AttendCase& given, const QueryRange& asked, Trace* trace);
   AttendRun(const AttendRun&) = delete;

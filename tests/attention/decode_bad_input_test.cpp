@@ -160,10 +160,8 @@ TEST_F(DecodeBadInput, ScoreOptionsOutOfRange) {
   expect_scores_refused(at({0, int64_t{1} << 30}), {"apart", "16777216"});
 }
 
-TEST_F(DecodeBadInput, SinksOrRowStatesWithSigmoid) {
+TEST_F(DecodeBadInput, SinksWithSigmoid) {
   const std::vector<float> sinks(4);
-  expect_scores_refused([&](ScoreOptions& o) { o.normaliser = Normaliser::sigmoid; }, {"row states", "sigmoid"});
-  rows = {};
   expect_scores_refused(
       [&](ScoreOptions& o) {
         o.normaliser = Normaliser::sigmoid;

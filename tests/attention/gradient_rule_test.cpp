@@ -32,7 +32,7 @@ void backward_adding(AttentionCase& c, float before) {
       }
     }
   }
-  attention_backward(c.inputs(), c.options, {c.out, c.rows_in_use(), c.d_out}, gradients);
+  attention_backward(c.inputs(), c.options, {c.out, c.rows, c.d_out}, gradients);
 }
 
 TEST(GradientRule, AttentionAddsWhatItWouldWrite) {

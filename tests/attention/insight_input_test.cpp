@@ -182,17 +182,8 @@ TEST_F(InsightInput, score_options_that_do_not_fit) {
       {"attention_mass_received: ALiBi has 3 slopes for H = 4"});
 }
 
-TEST_F(InsightInput, sigmoid_has_no_row_states_and_no_entropy) {
+TEST_F(InsightInput, sigmoid_has_no_entropy) {
   c.options.scores.normaliser = Normaliser::sigmoid;
-  for (const AttentionStep step : {AttentionStep::scores, AttentionStep::weights}) {
-    expect_tile_refused(step, {}, out<2>({1, 7}), {"attention_tile: row states with the sigmoid normaliser"});
-  }
-  expect_error(
-      [&] {
-        attention_weights(c.inputs(), c.options, rows, out<4>({2, 4, 5, 7}));
-      },
-      {"attention_weights: row states with the sigmoid normaliser"});
-  rows = {};
   expect_rows_refused(0, {out<3>({2, 4, 4}), {}, {}, {}},
                       {"attention_row_insight: entropy with the sigmoid normaliser", "ask for largest and top keys"});
 }

@@ -93,18 +93,6 @@ TEST_F(BadScoreOptions, SinksWithSigmoid) {
       {"sinks", "sigmoid"});
 }
 
-TEST_F(BadScoreOptions, RowStatesWithSigmoid) {
-  AttentionCase c(kSizes, Layout::bthd, 1);
-  c.options.scores.normaliser = Normaliser::sigmoid;
-  expect_error("attention_forward", [&] { attention_forward(c.inputs(), c.options, c.out, c.rows); },
-               {"sigmoid", "log-sum-exp"});
-  expect_error("attention_backward",
-               [&] {
-                 attention_backward(c.inputs(), c.options, {c.out, c.rows, c.d_out}, {c.d_q, c.d_k, c.d_v});
-               },
-               {"sigmoid", "log-sum-exp"});
-}
-
 TEST_F(BadScoreOptions, GradientsOfWhatIsNotThereOrOfAnotherShape) {
   AttentionCase c(kSizes, Layout::bthd, 1);
   c.forward();

@@ -87,6 +87,29 @@ void expect_same(const std::vector<std::vector<float>>& a, const std::vector<std
   for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(same_bits(a[i], b[i])) << "list " << i;
 }
 
+// A row that sees no key is no exception, and who knows this need not give them.
+TEST(ScoreKernel, RowsBySigmoidHaveShift0AndSum1) {
+  AttentionCase c(kSizes, Layout::bthd, 3);
+  ScoreTensors tensors(c, 5);
+  tensors.use_bias(2, 4, 7);
+  c.options.scores.normaliser = Normaliser::sigmoid;
+  c.options.scores.dropout.probability = 0.3F;
+  c.options.mask = Mask::lengths({100, 0});
+  c.v(0, 3, 0, 0) = kNan;
+  on_every_isa([&] {
+    const AttentionResults given = run(c);
+    EXPECT_EQ(given.shift, std::vector<float>(given.shift.size(), 0.0F));
+    EXPECT_EQ(given.sum, std::vector<float>(given.sum.size(), 1.0F));
+    c.clear_results();
+    attention_forward(c.inputs(), c.options, c.out);
+    attention_backward(c.inputs(), c.options, {c.out, {}, c.d_out}, {c.d_q, c.d_k, c.d_v});
+    EXPECT_TRUE(same_bits(values_of(c.out), given.out));
+    EXPECT_TRUE(same_bits(values_of(c.d_q), given.d_q));
+    EXPECT_TRUE(same_bits(values_of(c.d_k), given.d_k));
+    EXPECT_TRUE(same_bits(values_of(c.d_v), given.d_v));
+  });
+}
+
 TEST(ScoreKernel, SameBitsForAnyThreadCount) {
   const int before = threads();
   const Mask masks[] = {Mask::causal(), Mask::lengths({100, 230}),

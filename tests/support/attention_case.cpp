@@ -166,10 +166,6 @@ View<float, 4> AttentionCase::make(int64_t length, int64_t heads, int64_t width,
   return heads_first ? tensor.view<4>().permuted({0, 2, 1, 3}) : tensor.view<4>();
 }
 
-RowStates<float> AttentionCase::rows_in_use() const {
-  return options.scores.normaliser == Normaliser::softmax ? rows : RowStates<float>{};
-}
-
 bool AttentionCase::visible(int64_t b, int64_t head, int64_t query, int64_t key) const {
   const View<const float, 4>& bias = options.scores.bias;
   const bool kept = options.mask.visible({sizes.batch, sizes.heads, sizes.t_q, sizes.t_k}, b, head, query, key);
@@ -177,7 +173,7 @@ bool AttentionCase::visible(int64_t b, int64_t head, int64_t query, int64_t key)
                   reference::bias_at(bias, b, head, query, key) != -std::numeric_limits<float>::infinity());
 }
 
-void AttentionCase::forward() { attention_forward(inputs(), options, out, rows_in_use()); }
+void AttentionCase::forward() { attention_forward(inputs(), options, out, rows); }
 
 // Gradients of parameters are added to what is there: 0 first, where a call would not refuse them.
 static void zero_parameter_gradients(const ScoreGradients& gradients, const ScoreOptions& options) {
@@ -197,7 +193,7 @@ static void zero_parameter_gradients(const ScoreGradients& gradients, const Scor
 
 void AttentionCase::backward() {
   zero_parameter_gradients(score_gradients, options.scores);
-  attention_backward(inputs(), options, {out, rows_in_use(), d_out}, {d_q, d_k, d_v, score_gradients});
+  attention_backward(inputs(), options, {out, rows, d_out}, {d_q, d_k, d_v, score_gradients});
 }
 
 void AttentionCase::clear_results() {

@@ -40,14 +40,13 @@ class AttentionCase {
 
   View<float, 4> q, k, v, d_out;      // inputs; tests may change values
   View<float, 4> out, d_q, d_k, d_v;  // results
-  RowStates<float> rows;              // not written with sigmoid
-  ScoreGradients score_gradients;     // those that backward shall write
+  RowStates<float> rows;
+  ScoreGradients score_gradients;  // those that backward shall write
 
   AttentionInputs inputs() const { return {q, k, v}; }
   void forward();
-  void backward();                       // after forward()
-  void clear_results();                  // NaN, so that what is not written shows
-  RowStates<float> rows_in_use() const;  // null views with sigmoid
+  void backward();       // after forward()
+  void clear_results();  // NaN, so that what is not written shows
 
   // Is the key visible, by the mask and by the bias?
   bool visible(int64_t b, int64_t head, int64_t query, int64_t key) const;

@@ -61,10 +61,7 @@ inline void decode_chunk(KvCache& cache, std::span<const int64_t> sequences, Att
   cache.append(chunks);
   DecodeOptions of_chunk = options;
   of_chunk.scores = options_of_chunk(options.scores, first, count);
-  RowStates<float> rows;
-  if (options.scores.normaliser == Normaliser::softmax) {
-    rows = {c.rows.shift.slice(2, first, count), c.rows.sum.slice(2, first, count)};
-  }
+  const RowStates<float> rows{c.rows.shift.slice(2, first, count), c.rows.sum.slice(2, first, count)};
   attention_decode(cache, sequences, c.q.slice(1, first, count), of_chunk, c.out.slice(1, first, count), rows);
 }
 

@@ -18,7 +18,7 @@ inline constexpr AttentionStep kSteps[] = {AttentionStep::scores,  AttentionStep
 struct StepTile {
   StepTile(const AttentionCase& c, AttentionStep step, const TilePlace& place, int64_t rows, int64_t columns)
       : values(static_cast<size_t>(rows * columns), -777.0F), view(values.data(), {rows, columns}) {
-    attention_tile(c.inputs(), c.options, c.rows_in_use(), step, place, view);
+    attention_tile(c.inputs(), c.options, c.rows, step, place, view);
   }
 
   std::vector<float> values;
@@ -47,7 +47,7 @@ struct RowResults {
              {top_keys.data(), top_shape},
              {top_weights.data(), top_shape}};
     if (sigmoid) views.entropy = {};
-    attention_row_insight(c.inputs(), c.options, c.rows_in_use(), q_begin, views);
+    attention_row_insight(c.inputs(), c.options, c.rows, q_begin, views);
   }
 
   int64_t count;
@@ -59,15 +59,14 @@ struct RowResults {
 
 inline std::vector<float> mass_received(const AttentionCase& c) {
   std::vector<float> mass(static_cast<size_t>(c.sizes.batch * c.sizes.heads * c.sizes.t_k), -777.0F);
-  attention_mass_received(c.inputs(), c.options, c.rows_in_use(),
-                          {mass.data(), {c.sizes.batch, c.sizes.heads, c.sizes.t_k}});
+  attention_mass_received(c.inputs(), c.options, c.rows, {mass.data(), {c.sizes.batch, c.sizes.heads, c.sizes.t_k}});
   return mass;
 }
 
 inline std::vector<float> all_weights(const AttentionCase& c) {
   const Shape<4> shape{c.sizes.batch, c.sizes.heads, c.sizes.t_q, c.sizes.t_k};
   std::vector<float> weights(static_cast<size_t>(element_count(shape)), -777.0F);
-  attention_weights(c.inputs(), c.options, c.rows_in_use(), {weights.data(), shape});
+  attention_weights(c.inputs(), c.options, c.rows, {weights.data(), shape});
   return weights;
 }
 
