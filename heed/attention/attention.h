@@ -79,7 +79,9 @@ struct AttentionOutputs {
   View<const float, 4> d_out{};   // [B, Tq, H, Dv]
 };
 
-// Written or added, by the rule of heed/ops/gradient.h; d_q, d_k and d_v must be given.
+// Written or added, by the rule of heed/ops/gradient.h; d_q, d_k and d_v must be given. They must not share memory with
+// what backward reads, nor with each other; side by side in the rows of one array, as a fused projection has them, is
+// apart.
 struct AttentionGradients {
   InputGradient<4> d_q{};   // [B, Tq, H, Dk]
   InputGradient<4> d_k{};   // [B, Tk, Hkv, Dk]
