@@ -21,11 +21,11 @@ LayerCall::LayerCall(const AttentionSizes& sizes, bool with_backward) : sizes_(s
   y_ = Tensor(shape);
   Rng(1).fill_normal(x_.values());
   const float deviation = 1.0F / std::sqrt(static_cast<float>(sizes.width));
-  Rng(2).fill_normal(parameters_.in_weight.values(), deviation);
-  Rng(3).fill_normal(parameters_.out_weight.values(), deviation);
+  Rng(2).fill_normal(parameters_.in.values(), deviation);
+  Rng(3).fill_normal(parameters_.out.values(), deviation);
   Rng(4).fill_normal(parameters_.in_bias.values());
   Rng(5).fill_normal(parameters_.out_bias.values());
-  if (sizes.packed) packed_ = PackedMultiHead(views_of(parameters_));
+  if (sizes.packed) packed_ = PackedMultiHead(parameters_.parameters());
   if (!with_backward) return;
   gradients_ = make_parameters();
   d_x_ = Tensor(shape);
@@ -33,37 +33,27 @@ LayerCall::LayerCall(const AttentionSizes& sizes, bool with_backward) : sizes_(s
   Rng(6).fill_normal(d_y_.values());
 }
 
-LayerCall::Parameters LayerCall::make_parameters() const {
-  const int64_t rows = (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.dim;
-  return {Tensor({rows, sizes_.width}), Tensor({rows}), Tensor({sizes_.width, sizes_.heads * sizes_.dim}),
-          Tensor({sizes_.width})};
-}
-
-MultiHeadParameters<float> LayerCall::views_of(Parameters& parameters) const {
-  const int64_t q_rows = sizes_.heads * sizes_.dim;
-  const int64_t kv_rows = sizes_.kv_heads * sizes_.dim;
-  const View<float, 2> weight = parameters.in_weight.view<2>();
-  const View<float, 1> bias = parameters.in_bias.view<1>();
-  return {weight.slice(0, 0, q_rows),
-          weight.slice(0, q_rows, kv_rows),
-          weight.slice(0, q_rows + kv_rows, kv_rows),
-          parameters.out_weight.view<2>(),
-          bias.slice(0, 0, q_rows),
-          bias.slice(0, q_rows, kv_rows),
-          bias.slice(0, q_rows + kv_rows, kv_rows),
-          parameters.out_bias.view<1>()};
+MultiHeadWeights LayerCall::make_parameters() const {
+  const int64_t q_rows = sizes_.heads * sizes_.dim, kv_rows = sizes_.kv_heads * sizes_.dim, width = sizes_.width;
+  MultiHeadWeights made;
+  made.in = Tensor({q_rows + 2 * kv_rows, width});
+  made.in_shapes = {{{q_rows, width}, {kv_rows, width}, {kv_rows, width}}};
+  made.in_bias = Tensor({q_rows + 2 * kv_rows});
+  made.out = Tensor({width, q_rows});
+  made.out_bias = Tensor({width});
+  return made;
 }
 
 void LayerCall::forward() {
   const MultiHeadInputs inputs = MultiHeadInputs::self(x_.view<3>());
   if (sizes_.packed) return multihead_forward(inputs, packed_, options_, state_, y_.view<3>());
-  multihead_forward(inputs, views_of(parameters_), options_, state_, y_.view<3>());
+  multihead_forward(inputs, parameters_.parameters(), options_, state_, y_.view<3>());
 }
 
 void LayerCall::backward() {
   const View<float, 3> d_x = d_x_.view<3>();
-  multihead_backward(MultiHeadInputs::self(x_.view<3>()), views_of(parameters_), options_, state_, d_y_.view<3>(),
-                     {d_x, d_x, d_x, views_of(gradients_)});
+  multihead_backward(MultiHeadInputs::self(x_.view<3>()), parameters_.parameters(), options_, state_, d_y_.view<3>(),
+                     {d_x, d_x, d_x, gradients_.parameters()});
 }
 
 }  // namespace heed::bench

@@ -6,6 +6,7 @@
 #include "bench/row.h"
 #include "heed/attention/multihead.h"
 #include "heed/core/tensor.h"
+#include "heed/nn/multihead_weights.h"
 
 namespace heed::bench {
 
@@ -21,13 +22,8 @@ class LayerCall {
   void backward();
 
  private:
-  // The parameters or their gradients, as torch.nn.MultiheadAttention has them.
-  struct Parameters {
-    Tensor in_weight, in_bias;    // [(H + 2 Hkv) · D, C], [(H + 2 Hkv) · D]
-    Tensor out_weight, out_bias;  // [C, H · D], [C]
-  };
-  Parameters make_parameters() const;
-  MultiHeadParameters<float> views_of(Parameters& parameters) const;
+  // The parameters or their gradients.
+  MultiHeadWeights make_parameters() const;
 
   AttentionSizes sizes_;
   Arena arena_;
@@ -35,7 +31,7 @@ class LayerCall {
   MultiHeadOptions options_;
   MultiHeadState state_;
   Tensor x_, y_, d_x_, d_y_;  // [B, T, C]
-  Parameters parameters_, gradients_;
+  MultiHeadWeights parameters_, gradients_;
   PackedMultiHead packed_;
 };
 

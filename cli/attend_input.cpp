@@ -154,17 +154,17 @@ void read_layer(const AttendFlags& f, AttendInput& input) {
   }
   const io::ArrayReference weights = io::split_reference(f.weights);
   given.layer = load_multihead(weights.file, weights.name, {given.heads, given.kv_heads});
-  const auto check_width = [&](const Tensor& tokens, const Tensor& weight, const char* name, const std::string& file) {
-    if (tokens.shape()[2] == weight.shape()[1]) return;
+  const auto check_width = [&](const Tensor& tokens, int64_t width, const char* name, const std::string& file) {
+    if (tokens.shape()[2] == width) return;
     refuse_shapes("tokens " + shape_text(tokens) + " have width " + std::to_string(tokens.shape()[2]) + ", but " +
-                      name + " takes " + std::to_string(weight.shape()[1]),
+                      name + " takes " + std::to_string(width),
                   "the weights belong to another model, or the tokens are transposed", file);
   };
   const Tensor& keys = given.is_self() ? given.x : given.context;
   const std::string& keys_file = given.is_self() ? f.x : f.context;
-  check_width(given.x, given.layer.q, "W_Q", f.x);
-  check_width(keys, given.layer.k, "W_K", keys_file);
-  check_width(keys, given.layer.v, "W_V", keys_file);
+  check_width(given.x, given.layer.in_shapes[0][1], "W_Q", f.x);
+  check_width(keys, given.layer.in_shapes[1][1], "W_K", keys_file);
+  check_width(keys, given.layer.in_shapes[2][1], "W_V", keys_file);
   given.title = "multi-head attention of " + printable(f.x) + (f.context.empty() ? "" : " to " + printable(f.context)) +
                 " with " + printable(f.weights);
 }

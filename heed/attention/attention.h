@@ -80,7 +80,8 @@ struct AttentionOutputs {
   View<const float, 4> d_out{};   // [B, Tq, H, Dv]
 };
 
-// Overwritten or added to, as heed/ops/gradient.h says; d_q, d_k and d_v must be given.
+// Overwritten or added to, as heed/ops/gradient.h says; d_q, d_k and d_v must be given. They must not share memory with
+// what backward reads, nor with each other. Side by side in the rows of one array, as in a fused projection, is fine.
 struct AttentionGradients {
   InputGradient<4> d_q{};   // [B, Tq, H, Dk]
   InputGradient<4> d_k{};   // [B, Tk, Hkv, Dk]

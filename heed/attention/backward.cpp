@@ -7,6 +7,7 @@
 #include "heed/attention/key_blocks.h"
 #include "heed/attention/problem.h"
 #include "heed/core/memory.h"
+#include "heed/core/overlap.h"
 #include "heed/parallel/parallel_for.h"
 #include "heed/simd/dispatch.h"
 
@@ -18,6 +19,29 @@ constexpr int64_t kPrepareQueries = 512;
 // Each block of keys then has sums for the slope and for every bucket of the table.
 bool asks_for_positions(const ScoreGradients& scores) {
   return scores.d_alibi_slopes.data() != nullptr || scores.d_relative_table.data() != nullptr;
+}
+
+// Blocks write d_q, d_k, d_v and d_bias while others still read what comes in.
+void check_gradients_apart(const char* function, const AttentionInputs& inputs, const ScoreOptions& scores,
+                           const AttentionOutputs& outputs, const AttentionGradients& gradients) {
+  const auto check_each = [&](const char* name, const View<float, 4>& gradient) {
+    check_apart(function, name, gradient, "q", inputs.q);
+    check_apart(function, name, gradient, "k", inputs.k);
+    check_apart(function, name, gradient, "v", inputs.v);
+    check_apart(function, name, gradient, "out", outputs.out);
+    check_apart(function, name, gradient, "d_out", outputs.d_out);
+    check_apart(function, name, gradient, "shift", outputs.rows.shift);
+    check_apart(function, name, gradient, "sum", outputs.rows.sum);
+    check_apart(function, name, gradient, "bias", scores.bias);
+  };
+  const View<float, 4>&d_q = gradients.d_q.view, &d_k = gradients.d_k.view, &d_v = gradients.d_v.view;
+  check_each("d_q", d_q);
+  check_each("d_k", d_k);
+  check_each("d_v", d_v);
+  check_each("d_bias", gradients.scores.d_bias.view);
+  check_apart(function, "d_k", d_k, "d_q", d_q);
+  check_apart(function, "d_v", d_v, "d_q", d_q);
+  check_apart(function, "d_v", d_v, "d_k", d_k);
 }
 
 Problem check_call(const AttentionInputs& inputs, const AttentionOptions& options, const AttentionOutputs& outputs,
@@ -37,6 +61,7 @@ Problem check_call(const AttentionInputs& inputs, const AttentionOptions& option
     check_sizes(kName, "the sums of positions [B, H, Tk, 1 + buckets]",
                 Shape<4>{sizes.batch, sizes.heads, sizes.t_k, 1 + options.scores.relative.table.size(0)});
   }
+  check_gradients_apart(kName, inputs, options.scores, outputs, gradients);
   return problem;
 }
 

@@ -25,50 +25,20 @@ struct Sizes {
   Shape<3> y() const { return {batch, t_q, out}; }
 };
 
-// Are the rows of all items evenly spaced, so that they are the rows of one matrix?
-bool has_even_rows(View<const float, 3> view) {
-  return view.size(0) <= 1 || view.size(1) <= 1 || view.stride(0) == view.size(1) * view.stride(1);
-}
-
-// [B, T, H·D] as [B, T, H, D].
-template <class T>
-View<T, 4> heads_of(View<T, 3> view, int64_t heads, int64_t width) {
-  return {view.data(), {view.size(0), view.size(1), heads, width}, {view.stride(0), view.stride(1), width, 1}};
-}
-
-void check_rows_of(const char* function, const char* name, View<const float, 3> view) {
-  check(has_even_rows(view), function, name, " has strides ", view.strides(),
-        "; the rows of all items must be evenly spaced: copy it first");
-}
-
 void check_input(const char* function, const char* name, View<const float, 3> input, int64_t width) {
   check_given(function, name, input);
   check_view(function, name, input);
   check(input.size(2) == width, function, name, " has shape ", input.shape(), ", but its weight takes width ", width);
-  check_rows_of(function, name, input);
-}
-
-void check_result(const char* function, const char* name, View<const float, 3> view, const Shape<3>& expected) {
-  check_given(function, name, view);
-  check(view.shape() == expected, function, name, " has shape ", view.shape(), ", expected ", expected);
-  check_view(function, name, view);
-  check_rows_of(function, name, view);
+  check_even_rows(function, name, input);
 }
 
 // Plain parameters, before anything is computed of their sizes.
 void check_parameters(const char* function, const MultiHeadParameters<const float>& p) {
-  check_extent(function, "W_Q", p.q);
-  check_extent(function, "W_K", p.k);
-  check_extent(function, "W_V", p.v);
-  check_extent(function, "W_O", p.out);
-  check_extent(function, "q_bias", p.q_bias);
-  check_extent(function, "k_bias", p.k_bias);
-  check_extent(function, "v_bias", p.v_bias);
-  check_extent(function, "out_bias", p.out_bias);
+  visit_parameters([&](const char* name, const auto& each) { check_extent(function, name, each); }, p);
 }
 
-void check_linear(const char* function, const char* bias_name, const LinearParameters& linear) {
-  check(linear.bias.data() == nullptr || linear.bias.size(0) == linear.outputs(), function, bias_name, " has ",
+void check_linear(const char* function, const char* name, const LinearParameters& linear) {
+  check(linear.bias.data() == nullptr || linear.bias.size(0) == linear.outputs(), function, name, "_bias has ",
         linear.bias.size(0), " values for ", linear.outputs(), " outputs");
   if (linear.packed == nullptr || !linear.given()) return;
   check(linear.packed->isa() == isa(), function, "the weights were packed for ", isa_name(linear.packed->isa()),
@@ -95,10 +65,7 @@ Sizes check_weights(const char* function, const Projections& p, const MultiHeadO
   check(!p.out.given() || p.out.inputs() == heads * d_v, function, "W_O has shape ", p.out.shape(), ", expected ",
         heads * d_v, " columns (H·Dv)");
   check(p.out.given() || p.out.bias.data() == nullptr, function, "out_bias without W_O");
-  check_linear(function, "q_bias", p.q);
-  check_linear(function, "k_bias", p.k);
-  check_linear(function, "v_bias", p.v);
-  check_linear(function, "out_bias", p.out);
+  p.visit([&](const char* name, const LinearParameters& each) { check_linear(function, name, each); });
   return {0, 0, 0, heads, kv_heads, d_k, d_v, p.out.given() ? p.out.outputs() : heads * d_v};
 }
 
@@ -125,15 +92,6 @@ Sizes check_layer(const char* function, const MultiHeadInputs& in, const Project
 }
 
 bool one_input(const MultiHeadInputs& in) { return same_view(in.query, in.key) && same_view(in.query, in.value); }
-
-bool has_shape(const Tensor& tensor, const Shape<3>& shape) {
-  return std::equal(shape.begin(), shape.end(), tensor.shape().begin(), tensor.shape().end());
-}
-
-View<float, 3> shaped(Tensor& tensor, const Shape<3>& shape) {
-  if (!has_shape(tensor, shape)) tensor = Tensor({shape.begin(), shape.end()});
-  return tensor.view<3>();
-}
 
 View<float, 3> taken(Arena& arena, const Shape<3>& shape) { return {arena.take<float>(element_count(shape)), shape}; }
 
@@ -175,7 +133,7 @@ void check_gradient(const char* function, const char* name, View<float, N> gradi
   check(gradient.data() == nullptr || gradient.shape() == expected, function, "gradient of ", name, " has shape ",
         gradient.shape(), ", expected ", expected);
   check_extent(function, name, gradient);
-  if constexpr (N == 3) check_rows_of(function, name, gradient);
+  if constexpr (N == 3) check_even_rows(function, name, gradient);
 }
 
 void check_gradients(const char* function, const MultiHeadInputs& in, const MultiHeadParameters<const float>& p,
@@ -183,14 +141,12 @@ void check_gradients(const char* function, const MultiHeadInputs& in, const Mult
   check_gradient(function, "query", g.query.view, in.query.shape());
   check_gradient(function, "key", g.key.view, in.key.shape());
   check_gradient(function, "value", g.value.view, in.value.shape());
-  check_gradient(function, "W_Q", g.parameters.q, p.q.shape());
-  check_gradient(function, "W_K", g.parameters.k, p.k.shape());
-  check_gradient(function, "W_V", g.parameters.v, p.v.shape());
-  check_gradient(function, "W_O", g.parameters.out, p.out.shape());
-  check_gradient(function, "q_bias", g.parameters.q_bias, Shape<1>{p.q.size(0)});
-  check_gradient(function, "k_bias", g.parameters.k_bias, Shape<1>{p.k.size(0)});
-  check_gradient(function, "v_bias", g.parameters.v_bias, Shape<1>{p.v.size(0)});
-  check_gradient(function, "out_bias", g.parameters.out_bias, Shape<1>{p.out.size(0)});
+  visit_projections(
+      [&](const ProjectionNames& names, auto gradient, auto of) {
+        check_gradient(function, names.weight, gradient.weight, of.weight.shape());
+        check_gradient(function, names.bias, gradient.bias, Shape<1>{of.weight.size(0)});
+      },
+      g.parameters, p);
   const auto check_gradient_apart = [&](const char* name, const InputGradient<3>& gradient) {
     if (gradient.view.data() == nullptr) return;
     check_apart(function, name, gradient.view, "query", in.query);
@@ -203,20 +159,12 @@ void check_gradients(const char* function, const MultiHeadInputs& in, const Mult
 }
 
 // An empty tensor for a null view.
-Tensor tensor_of(View<const float, 1> values) {
+Tensor tensor_of(const char* name, View<const float, 1> values) {
   if (values.data() == nullptr) return {};
-  check_extent("PackedMultiHead", "a bias", values);
+  check_extent("PackedMultiHead", name, values);
   Tensor result({values.size(0)});
   for (int64_t i = 0; i < values.size(0); ++i) result.view<1>()(i) = values(i);
   return result;
-}
-
-void copy_rows(View<const float, 3> from, View<float, 3> to) {
-  for (int64_t b = 0; b < to.size(0); ++b) {
-    for (int64_t t = 0; t < to.size(1); ++t) {
-      for (int64_t c = 0; c < to.size(2); ++c) to(b, t, c) = from(b, t, c);
-    }
-  }
 }
 
 // As forward left them.
@@ -240,12 +188,12 @@ void forward(const MultiHeadInputs& in, const Projections& p, const MultiHeadOpt
              View<float, 3> y) {
   constexpr const char* kName = "multihead_forward";
   const Sizes s = check_layer(kName, in, p, options);
-  check_result(kName, "y", y, s.y());
+  check_tokens(kName, "y", y, s.y());
   check_apart(kName, "y", y, "query", in.query);
   check_apart(kName, "y", y, "key", in.key);
   check_apart(kName, "y", y, "value", in.value);
   const auto project = [&](View<const float, 3> from, const LinearParameters& map, View<float, 3> to) {
-    linear_forward(tokens(from), map, tokens(to), {.arena = options.attention.arena});
+    project_tokens(from, map, to, options.attention.arena);
   };
 
   state.fused = one_input(in);
@@ -265,11 +213,7 @@ void forward(const MultiHeadInputs& in, const Projections& p, const MultiHeadOpt
   const View<float, 3> concat = shaped(state.concat, s.concat());
   const RowStates<float> rows{shaped(state.shift, s.rows()), shaped(state.sum, s.rows())};
   attention_forward(state.attention, options.attention, heads_of(concat, s.heads, s.d_v), rows);
-  if (p.out.given()) {
-    project(concat, p.out, y);
-  } else {
-    copy_rows(concat, y);
-  }
+  project_heads(concat, p.out, y, options.attention.arena);
   if (options.trace != nullptr) record_layer(in, options, state, p.out.given() ? y : View<const float, 3>());
 }
 
@@ -288,15 +232,14 @@ bool fits(const MultiHeadState& state, const Sizes& s) {
 
 }  // namespace
 
-PackedMultiHead::PackedMultiHead(const MultiHeadParameters<const float>& p, WeightStorage storage)
-    : q(p.q.transposed(), storage),
-      k(p.k.transposed(), storage),
-      v(p.v.transposed(), storage),
-      out(p.out.transposed(), storage),
-      q_bias(tensor_of(p.q_bias)),
-      k_bias(tensor_of(p.k_bias)),
-      v_bias(tensor_of(p.v_bias)),
-      out_bias(tensor_of(p.out_bias)) {}
+PackedMultiHead::PackedMultiHead(const MultiHeadParameters<const float>& p, WeightStorage storage) {
+  visit_projections(
+      [&](const ProjectionNames& names, auto packed, auto plain) {
+        packed.weight = PackedMatrix(plain.weight.transposed(), storage);
+        packed.bias = tensor_of(names.bias, plain.bias);
+      },
+      *this, p);
+}
 
 void multihead_forward(const MultiHeadInputs& in, const MultiHeadParameters<const float>& p,
                        const MultiHeadOptions& options, MultiHeadState& state, View<float, 3> y) {
@@ -315,7 +258,7 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   constexpr const char* kName = "multihead_backward";
   check_parameters(kName, p);
   const Sizes s = check_layer(kName, in, projections_of(p), options);
-  check_result(kName, "d_y", d_y, s.y());
+  check_tokens(kName, "d_y", d_y, s.y());
   check(p.out.data() != nullptr || d_y.size(2) <= 1 || d_y.stride(2) == 1, kName, "d_y has strides ", d_y.strides(),
         "; without W_O its last dimension must be contiguous: copy it first");
   check_gradients(kName, in, p, gradients);

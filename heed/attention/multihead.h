@@ -30,6 +30,42 @@ struct MultiHeadInputs {
   static MultiHeadInputs cross(View<const float, 3> x, View<const float, 3> context) { return {x, context, context}; }
 };
 
+// What errors call the parameters of a projection.
+struct ProjectionNames {
+  const char* weight;
+  const char* bias;
+};
+
+// The members of one struct that belong to a projection.
+template <class Weight, class Bias>
+struct ProjectionPart {
+  ProjectionPart(Weight& w, Bias& b) : weight(w), bias(b) {}
+  Weight& weight;
+  Bias& bias;
+};
+
+// The list of a layer's parameters, the only one: what walks over them is written for any of them. Calls
+// visit(names, part of each…) for each projection, with the members of all structs given (MultiHeadParameters,
+// PackedMultiHead, or another with their names) side by side.
+template <class Visit, class... Of>
+void visit_projections(Visit&& visit, Of&... of) {
+  visit(ProjectionNames{"W_Q", "q_bias"}, ProjectionPart(of.q, of.q_bias)...);
+  visit(ProjectionNames{"W_K", "k_bias"}, ProjectionPart(of.k, of.k_bias)...);
+  visit(ProjectionNames{"W_V", "v_bias"}, ProjectionPart(of.v, of.v_bias)...);
+  visit(ProjectionNames{"W_O", "out_bias"}, ProjectionPart(of.out, of.out_bias)...);
+}
+
+// The same one by one: visit(name, member of each…).
+template <class Visit, class... Of>
+void visit_parameters(Visit&& visit, Of&... of) {
+  visit_projections(
+      [&](const ProjectionNames& names, auto... part) {
+        visit(names.weight, part.weight...);
+        visit(names.bias, part.bias...);
+      },
+      of...);
+}
+
 // Parameters, or their gradients. A null bias is no bias; a null `out` stops at the concatenated heads.
 template <class T>
 struct MultiHeadParameters {
@@ -39,7 +75,11 @@ struct MultiHeadParameters {
   View<T, 2> out{};  // [C_out, H·Dv]
   View<T, 1> q_bias{}, k_bias{}, v_bias{}, out_bias{};
 
-  operator MultiHeadParameters<const T>() const { return {q, k, v, out, q_bias, k_bias, v_bias, out_bias}; }
+  operator MultiHeadParameters<const T>() const {
+    MultiHeadParameters<const T> result;
+    visit_parameters([](const char*, auto& to, const auto& from) { to = from; }, result, *this);
+    return result;
+  }
 };
 
 // The same in memory of its own, each weight packed once for many calls: for inference. It suits the instruction set in

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "heed/core/error.h"
@@ -80,9 +81,35 @@ constexpr bool in_order() {
   return true;
 }
 static_assert(in_order());
-static_assert(row_of(w_q).name == "W_Q" && row_of(q).name == "q" && row_of(k).name == "k" && row_of(v).name == "v" &&
-              row_of(scores).name == "scores" && row_of(weights).name == "weights" && row_of(heads).name == "heads" &&
-              row_of(out).name == "out");
+
+// Each name of AttentionStep finds its own row.
+constexpr std::pair<AttentionStep, std::string_view> kNames[] = {
+    {x, "x"},
+    {context, "context"},
+    {w_q, "W_Q"},
+    {b_q, "b_Q"},
+    {q, "q"},
+    {w_k, "W_K"},
+    {b_k, "b_K"},
+    {k, "k"},
+    {w_v, "W_V"},
+    {b_v, "b_V"},
+    {v, "v"},
+    {scores, "scores"},
+    {scaled, "scaled"},
+    {capped, "capped"},
+    {biased, "biased"},
+    {masked, "masked"},
+    {weights, "weights"},
+    {dropped, "dropped"},
+    {heads, "heads"},
+    {concat, "concat"},
+    {w_o, "W_O"},
+    {b_o, "b_O"},
+    {out, "out"},
+};
+static_assert(std::size(kNames) == kStepCount &&
+              std::ranges::all_of(kNames, [](const auto& each) { return row_of(each.first).name == each.second; }));
 
 constexpr std::array<AttentionStep, kStepCount> kAll = [] {
   std::array<AttentionStep, kStepCount> steps{};

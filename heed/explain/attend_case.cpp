@@ -61,8 +61,8 @@ AttendSizes sizes_of(const AttendCase& given) {
           keys.shape()[1],
           given.heads,
           kv_heads,
-          given.layer.q.shape()[0] / given.heads,
-          given.layer.v.shape()[0] / kv_heads};
+          given.layer.in_shapes[0][0] / given.heads,
+          given.layer.in_shapes[2][0] / kv_heads};
 }
 
 float scale_of(const AttendCase& given) {
@@ -94,24 +94,28 @@ std::vector<std::string> option_names(const AttendCase& given) {
   return names;
 }
 
-const Tensor& parameter_of(const Layer& layer, AttentionStep step) {
+View<const float, 2> parameter_of(const Layer& layer, AttentionStep step) {
+  const MultiHeadParameters<const float> p = layer.parameters();
+  const auto row = [](View<const float, 1> bias) {
+    return bias.data() == nullptr ? View<const float, 2>() : View<const float, 2>(bias.data(), {1, bias.size(0)});
+  };
   switch (step) {
     case AttentionStep::w_q:
-      return layer.q;
+      return p.q;
     case AttentionStep::b_q:
-      return layer.q_bias;
+      return row(p.q_bias);
     case AttentionStep::w_k:
-      return layer.k;
+      return p.k;
     case AttentionStep::b_k:
-      return layer.k_bias;
+      return row(p.k_bias);
     case AttentionStep::w_v:
-      return layer.v;
+      return p.v;
     case AttentionStep::b_v:
-      return layer.v_bias;
+      return row(p.v_bias);
     case AttentionStep::w_o:
-      return layer.out;
+      return p.out;
     case AttentionStep::b_o:
-      return layer.out_bias;
+      return row(p.out_bias);
     default:
       fail("parameter_of", "step ", step_name(step), " is no parameter");
   }

@@ -91,8 +91,8 @@ AttentionOptions options_of(const AttendCase& given, const QueryRange& rows);
 // "soft cap 30", "ALiBi", …: the options besides the mask.
 std::vector<std::string> option_names(const AttendCase& given);
 
-// A weight or bias of the layer by its step name: W_Q, b_Q, …
-const Tensor& parameter_of(const Layer& layer, AttentionStep step);
+// A weight [outputs, inputs] or a bias [1, outputs] of the layer, by its step: W_Q, b_Q, …; null if absent.
+View<const float, 2> parameter_of(const Layer& layer, AttentionStep step);
 // Those that are present: weights, then biases.
 std::vector<AttentionStep> parameters_of(const Layer& layer);
 

@@ -63,14 +63,13 @@ double project(const float* a, const float* w, int64_t count, double bias) {
 }
 
 // Tokens `rows` of item b times the columns of one head.
-ExactHead projected_head(const Tensor& tokens, const QueryRange& rows, const Tensor& weight, const Tensor& bias,
-                         const TilePlace& place, int64_t width) {
+ExactHead projected_head(const Tensor& tokens, const QueryRange& rows, View<const float, 2> w,
+                         View<const float, 1> bias, const TilePlace& place, int64_t width) {
   ExactHead made{{}, width};
   const View<const float, 3> x = tokens.view<3>();
-  const View<const float, 2> w = weight.view<2>();
   for (int64_t t = rows.begin; t < rows.end; ++t) {
     for (int64_t d = place.head * width; d < (place.head + 1) * width; ++d) {
-      const double b = bias.count() > 0 ? static_cast<double>(bias.view<1>()(d)) : 0.0;
+      const double b = bias.data() != nullptr ? static_cast<double>(bias(d)) : 0.0;
       made.values.push_back(project(&x(place.b, t, 0), &w(d, 0), w.size(1), b));
     }
   }
@@ -120,11 +119,11 @@ void count_nonfinite(const AttendSizes& s, const AttendRun& run, std::optional<i
 class Checker {
  public:
   Checker(const AttendCase& given, const AttendRun& run, std::optional<int64_t> head)
-      : given_(given), run_(run), head_(head), sizes_(sizes_of(given)) {
+      : given_(given), layer_(given.layer.parameters()), run_(run), head_(head), sizes_(sizes_of(given)) {
     const int64_t heads = head ? 1 : sizes_.heads;
-    const int64_t projections =
-        given.layer.given() ? sizes_.batch * heads * sizes_.t_k * (sizes_.d_k + sizes_.d_v) * given.layer.k.shape()[1]
-                            : 0;
+    const int64_t projections = given.layer.given() ? sizes_.batch * heads * sizes_.t_k * (sizes_.d_k + sizes_.d_v) *
+                                                          given.layer.in_shapes[1][1]
+                                                    : 0;
     from_projections_ = given.layer.given() && projections <= kBudget;
     const int64_t row_cost = std::max<int64_t>(1, sizes_.batch * heads * sizes_.t_k * (sizes_.d_k + sizes_.d_v));
     rows_ = std::clamp<int64_t>(kBudget / row_cost, std::min<int64_t>(1, run.rows.count()), run.rows.count());
@@ -155,17 +154,17 @@ class Checker {
 
   ExactHead queries(const TilePlace& place) const {
     if (!from_projections_) return widened_head(run_.inputs.q, place.b, place.head);
-    return projected_head(given_.x, run_.rows, given_.layer.q, given_.layer.q_bias, place, sizes_.d_k);
+    return projected_head(given_.x, run_.rows, layer_.q, layer_.q_bias, place, sizes_.d_k);
   }
   ExactHead keys(const TilePlace& place) const {
     if (!from_projections_) return widened_head(run_.inputs.k, place.b, place.head);
     const Tensor& from = given_.is_self() ? given_.x : given_.context;
-    return projected_head(from, {0, sizes_.t_k}, given_.layer.k, given_.layer.k_bias, place, sizes_.d_k);
+    return projected_head(from, {0, sizes_.t_k}, layer_.k, layer_.k_bias, place, sizes_.d_k);
   }
   ExactHead values(const TilePlace& place) const {
     if (!from_projections_) return widened_head(run_.inputs.v, place.b, place.head);
     const Tensor& from = given_.is_self() ? given_.x : given_.context;
-    return projected_head(from, {0, sizes_.t_k}, given_.layer.v, given_.layer.v_bias, place, sizes_.d_v);
+    return projected_head(from, {0, sizes_.t_k}, layer_.v, layer_.v_bias, place, sizes_.d_v);
   }
 
   // Keys and values of the head that `head` reads, kept for the heads of its group.
@@ -223,11 +222,11 @@ class Checker {
   }
 
   void check_out(int64_t b) {
-    const View<const float, 2> w = given_.layer.out.view<2>();
-    const Tensor& bias = given_.layer.out_bias;
+    const View<const float, 2> w = layer_.out;
+    const View<const float, 1> bias = layer_.out_bias;
     for (int64_t n = 0; n < rows_; ++n) {
       for (int64_t c = 0; c < w.size(0); ++c) {
-        double sum = bias.count() > 0 ? static_cast<double>(bias.view<1>()(c)) : 0.0;
+        double sum = bias.data() != nullptr ? static_cast<double>(bias(c)) : 0.0;
         for (int64_t d = 0; d < w.size(1); ++d) {
           sum += concat_[static_cast<size_t>(n * w.size(1) + d)] * static_cast<double>(w(c, d));
         }
@@ -237,6 +236,7 @@ class Checker {
   }
 
   const AttendCase& given_;
+  MultiHeadParameters<const float> layer_;
   const AttendRun& run_;
   std::optional<int64_t> head_;
   AttendSizes sizes_;

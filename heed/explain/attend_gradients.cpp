@@ -10,8 +10,7 @@ namespace heed::explain {
 namespace {
 
 // [outputs, inputs] as row vectors take it.
-Recording parameter_gradient(const AttendCase& given, AttentionStep step, const Tensor& gradient) {
-  const View<const float, 2> from = gradient.view<2>();
+Recording parameter_gradient(const AttendCase& given, AttentionStep step, View<const float, 2> from) {
   const std::span<const Dim> dims = step_row(step).dims;
   Recording made{gradient_name(step), {dims.begin(), dims.end()}, {from.size(1), from.size(0)}, {0, 0}, {}};
   if (given.is_self()) std::replace(made.dims.begin(), made.dims.end(), Dim::c_context, Dim::c);
@@ -35,24 +34,21 @@ std::vector<Recording> layer_gradients(const AttendCase& given, const Tensor& d_
   MultiHeadState state;
   Tensor y(d_out.shape());
   multihead_forward({x, context, context}, layer.parameters(), options, state, y.view<3>());
-  Tensor d_q(layer.q.shape()), d_k(layer.k.shape()), d_v(layer.v.shape()), d_o;
+  // Those of the weights; nobody asks for those of the biases.
+  Layer d_layer;
+  d_layer.in = Tensor(layer.in.shape());
+  d_layer.in_shapes = layer.in_shapes;
+  if (layer.out.count() > 0) d_layer.out = Tensor(layer.out.shape());
   MultiHeadGradients gradients;
-  gradients.parameters.q = d_q.view<2>();
-  gradients.parameters.k = d_k.view<2>();
-  gradients.parameters.v = d_v.view<2>();
-  if (layer.out.count() > 0) {
-    d_o = Tensor(layer.out.shape());
-    gradients.parameters.out = d_o.view<2>();
-  }
+  gradients.parameters = d_layer.parameters();
   options.trace = &trace;
   multihead_backward({x, context, context}, layer.parameters(), options, state, d_out.view<3>(), gradients);
 
   std::vector<Recording> result = std::move(trace.recordings());
   if (!trace.filter().names.empty()) return result;
-  result.push_back(parameter_gradient(given, AttentionStep::w_q, d_q));
-  result.push_back(parameter_gradient(given, AttentionStep::w_k, d_k));
-  result.push_back(parameter_gradient(given, AttentionStep::w_v, d_v));
-  if (d_o.count() > 0) result.push_back(parameter_gradient(given, AttentionStep::w_o, d_o));
+  for (const AttentionStep step : parameters_of(d_layer)) {
+    result.push_back(parameter_gradient(given, step, parameter_of(d_layer, step)));
+  }
   return result;
 }
 

@@ -21,16 +21,16 @@ void put_data(JsonText& json, const Tensor& values, bool omit) {
 }
 
 // A weight as [inputs, outputs], for row vectors; a bias unchanged.
-void put_parameter(JsonText& json, AttentionStep step, const Tensor& parameter) {
-  Tensor turned = parameter;
-  if (parameter.rank() == 2) {
-    turned = Tensor({parameter.shape()[1], parameter.shape()[0]});
-    for (int64_t i = 0; i < turned.shape()[0]; ++i) {
-      for (int64_t j = 0; j < turned.shape()[1]; ++j) turned.view<2>()(i, j) = parameter.view<2>()(j, i);
-    }
+void put_parameter(JsonText& json, AttentionStep step, View<const float, 2> parameter) {
+  const int64_t inputs = parameter.size(1), outputs = parameter.size(0);
+  const bool is_bias = step_row(step).dims.size() == 1;
+  Tensor transposed = is_bias ? Tensor({inputs}) : Tensor({inputs, outputs});
+  const View<float, 2> to(transposed.values().data(), {inputs, outputs});
+  for (int64_t i = 0; i < inputs; ++i) {
+    for (int64_t j = 0; j < outputs; ++j) to(i, j) = parameter(j, i);
   }
-  json.line().begin_object().key("name").value(step_name(step)).key("shape").list(turned.shape());
-  put_data(json, turned, true);
+  json.line().begin_object().key("name").value(step_name(step)).key("shape").list(transposed.shape());
+  put_data(json, transposed, true);
   json.end_object();
 }
 
@@ -45,7 +45,7 @@ void put_sizes(JsonText& json, const AttendCase& given, const AttendSizes& s) {
   json.key("batch").value(s.batch).key("queries").value(s.t_q).key("keys").value(s.t_k);
   json.key("heads").value(s.heads).key("kv_heads").value(s.kv_heads).key("d_k").value(s.d_k).key("d_v").value(s.d_v);
   if (given.layer.given()) {
-    json.key("width_x").value(given.layer.q.shape()[1]).key("width_context").value(given.layer.k.shape()[1]);
+    json.key("width_x").value(given.layer.in_shapes[0][1]).key("width_context").value(given.layer.in_shapes[1][1]);
     const bool out = given.layer.out.count() > 0;
     json.key("width_out").value(out ? given.layer.out.shape()[0] : s.heads * s.d_v);
   }

@@ -152,14 +152,14 @@ class Renderer {
 
   void put_parameters() {
     for (const AttentionStep step : parameters_of(given_.layer)) {
-      const Tensor& parameter = parameter_of(given_.layer, step);
+      const View<const float, 2> parameter = parameter_of(given_.layer, step);
       const std::string title = "   " + std::string(step_name(step));
-      if (parameter.rank() == 1) {
-        put_titled(title, to_text(parameter.shape()));
-        text_ += matrix_text({View<const float, 2>(parameter.values().data(), {1, parameter.count()})}, style_);
+      if (step_row(step).dims.size() == 1) {
+        put_titled(title, to_text(Shape<1>{parameter.size(1)}));
+        text_ += matrix_text({parameter}, style_);
         continue;
       }
-      MatrixText matrix{parameter.view<2>().transposed()};
+      MatrixText matrix{parameter.transposed()};
       matrix.corner_rows = 2;
       put_titled(title, "[inputs, outputs] = " + to_text(matrix.values.shape()));
       text_ += matrix_text(matrix, style_);

@@ -41,12 +41,10 @@ const Rows kE = {{0.1F, 0.2F, 0.3F, 0.4F}, {0.5F, 0.6F, 0.7F, 0.8F}, {0.9F, 1.0F
 
 // One head of width 3, without biases.
 Layer small_layer() {
-  Layer layer;
-  layer.q = weight({{-0.35F, 0.51F, 0.50F}, {0.36F, -0.47F, -0.29F}, {-0.51F, -0.14F, -0.56F}});
-  layer.k = weight({{-0.49F, -0.68F, 0.18F}, {-0.44F, -0.46F, 0.18F}, {0.07F, -0.10F, 0.44F}});
-  layer.v = weight({{-0.41F, 0.39F, -0.65F}, {-0.40F, -0.07F, -0.34F}, {-0.55F, -0.13F, -0.29F}});
-  layer.out = weight({{-0.36F, -0.08F, 0.32F}, {0.27F, 0.05F, 0.15F}, {-0.05F, -0.28F, 0.05F}});
-  return layer;
+  return Layer::of(weight({{-0.35F, 0.51F, 0.50F}, {0.36F, -0.47F, -0.29F}, {-0.51F, -0.14F, -0.56F}}),
+                   weight({{-0.49F, -0.68F, 0.18F}, {-0.44F, -0.46F, 0.18F}, {0.07F, -0.10F, 0.44F}}),
+                   weight({{-0.41F, 0.39F, -0.65F}, {-0.40F, -0.07F, -0.34F}, {-0.55F, -0.13F, -0.29F}}),
+                   weight({{-0.36F, -0.08F, 0.32F}, {0.27F, 0.05F, 0.15F}, {-0.05F, -0.28F, 0.05F}}));
 }
 
 AttendCase small_case(const Rows& x) {
@@ -167,10 +165,11 @@ AttendCase two_heads() {
   made.x = Tensor({1, 2, kWidth});
   for (int64_t i = 0; i < 2 * kWidth; ++i) made.x.values()[static_cast<size_t>(i)] = 0.1F * static_cast<float>(i + 1);
   made.heads = 2;
-  Tensor* const weights[] = {&made.layer.q, &made.layer.k, &made.layer.v, &made.layer.out};
-  for (int64_t m = 0; m < 4; ++m) {
-    *weights[m] = Tensor({kWidth, kWidth});
-    const View<float, 2> to = weights[m]->view<2>();  // [outputs, inputs]
+  const Tensor zeros({kWidth, kWidth});
+  made.layer = Layer::of(zeros, zeros, zeros, zeros);
+  const MultiHeadParameters<float> weights = made.layer.parameters();
+  int64_t m = 0;
+  for (const View<float, 2>& to : {weights.q, weights.k, weights.v, weights.out}) {  // [outputs, inputs]
     for (int64_t out = 0; out < kWidth; ++out) {
       for (int64_t in = 0; in < kWidth; ++in) {
         // A head owns columns of W_Q, W_K and W_V, and rows of W_O.
@@ -178,11 +177,11 @@ AttendCase two_heads() {
             m == 3 ? two_heads_entry(in % kHead, out, in / kHead, m) : two_heads_entry(in, out % kHead, out / kHead, m);
       }
     }
+    ++m;
   }
-  const View<float, 2> w_q = made.layer.q.view<2>();
   for (int64_t i = 0; i < kWidth; ++i) {
     for (int64_t j = 0; j < kHead; ++j) {
-      w_q(j, i) = static_cast<float>(0.1 * static_cast<double>(j + 1) + 0.4 * static_cast<double>(i) / 7.0);
+      weights.q(j, i) = static_cast<float>(0.1 * static_cast<double>(j + 1) + 0.4 * static_cast<double>(i) / 7.0);
     }
   }
   made.causal = true;
@@ -208,8 +207,8 @@ AttendCase eight_heads() {
   AttendCase made;
   made.x = drawn({1, 4, kWidth}, 1, 1.0F);
   made.heads = 8;
-  Tensor* const weights[] = {&made.layer.q, &made.layer.k, &made.layer.v, &made.layer.out};
-  for (uint64_t m = 0; m < 4; ++m) *weights[m] = drawn({kWidth, kWidth}, 2 + m, 1.0F / 32.0F);
+  const auto weight = [](uint64_t seed) { return drawn({kWidth, kWidth}, seed, 1.0F / 32.0F); };
+  made.layer = Layer::of(weight(2), weight(3), weight(4), weight(5));
   made.query_tokens = made.key_tokens = {"I", "love", "pepperoni", "pizza"};
   made.notes = {
       "Eight heads of 128 cost as much as one of 1024: each works on its own part of q, k and v.",
@@ -227,10 +226,9 @@ AttendCase widths() {
   made.context = drawn({1, kLength, kModel}, 12, 1.0F);
   made.heads = kHeads;
   const float deviation = 1.0F / std::sqrt(static_cast<float>(kModel));
-  made.layer.q = drawn({kHeads * kKeys, kModel}, 13, deviation);
-  made.layer.k = drawn({kHeads * kKeys, kModel}, 14, deviation);
-  made.layer.v = drawn({kHeads * kValues, kModel}, 15, deviation);
-  made.layer.out = drawn({kModel, kHeads * kValues}, 16, deviation);
+  made.layer =
+      Layer::of(drawn({kHeads * kKeys, kModel}, 13, deviation), drawn({kHeads * kKeys, kModel}, 14, deviation),
+                drawn({kHeads * kValues, kModel}, 15, deviation), drawn({kModel, kHeads * kValues}, 16, deviation));
   made.query_tokens = {"y1", "y2", "y3", "y4", "y5"};
   made.key_tokens = {"z1", "z2", "z3", "z4", "z5"};
   made.notes = {

@@ -36,9 +36,10 @@ FiniteDifference::FiniteDifference(const AttendCase& given, const Tensor& d_out)
   if (too_large_) return;
   if (layer.given()) {
     const Tensor& keys = given.is_self() ? given.x : given.context;
-    project(given.x, layer.q, layer.q_bias, q_);
-    project(keys, layer.k, layer.k_bias, k_);
-    project(keys, layer.v, layer.v_bias, v_);
+    const MultiHeadParameters<const float> p = layer.parameters();
+    project(given.x, p.q, p.q_bias, q_);
+    project(keys, p.k, p.k_bias, k_);
+    project(keys, p.v, p.v_bias, v_);
   } else {
     q_ = widened(given.q.values());
     k_ = widened(given.k.values());
@@ -83,14 +84,13 @@ void FiniteDifference::fill_d_heads() {
 }
 
 // tokens [B, T, C] · weightᵀ + bias → [B, T, outputs]
-void FiniteDifference::project(const Tensor& tokens, const Tensor& weight, const Tensor& bias,
+void FiniteDifference::project(const Tensor& tokens, View<const float, 2> w, View<const float, 1> bias,
                                std::vector<double>& to) const {
-  const View<const float, 2> w = weight.view<2>();
   const int64_t count = tokens.shape()[0] * tokens.shape()[1];
   for (int64_t t = 0; t < count; ++t) {
     const float* token = tokens.values().data() + t * w.size(1);
     for (int64_t o = 0; o < w.size(0); ++o) {
-      double sum = bias.count() > 0 ? static_cast<double>(bias.view<1>()(o)) : 0.0;
+      double sum = bias.data() != nullptr ? static_cast<double>(bias(o)) : 0.0;
       for (int64_t c = 0; c < w.size(1); ++c) sum += static_cast<double>(token[c]) * static_cast<double>(w(o, c));
       to.push_back(sum);
     }

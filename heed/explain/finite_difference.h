@@ -32,7 +32,7 @@ class FiniteDifference {
   void fill_inputs();
   void fill_d_heads();
   void fill_concat();
-  void project(const Tensor& tokens, const Tensor& weight, const Tensor& bias, std::vector<double>& to) const;
+  void project(const Tensor& tokens, View<const float, 2> w, View<const float, 1> bias, std::vector<double>& to) const;
   double loss(const Part& part) const;
   double slope(const std::vector<Move>& moves, const Part& part) const;
   double slope_at(const Recording& recording, int64_t entry);

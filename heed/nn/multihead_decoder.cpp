@@ -1,42 +1,14 @@
 #include "heed/nn/multihead_decoder.h"
 
+#include "heed/attention/projection.h"
 #include "heed/core/error.h"
 #include "heed/core/extent.h"
 #include "heed/core/memory.h"
-#include "heed/ops/linear.h"
 
 namespace heed {
 namespace {
 
 constexpr const char* kAppend = "MultiHeadDecoder::append";
-
-// [N, T, …] with evenly spaced rows as the matrix [N·T, width].
-template <class T>
-View<T, 2> as_rows(const View<T, 3>& view) {
-  const int64_t step = view.size(1) == 1 ? view.stride(0) : view.stride(1);
-  return {view.data(), {view.size(0) * view.size(1), view.size(2)}, {step, view.stride(2)}};
-}
-View<float, 2> as_rows(Tensor& tensor) {
-  const int64_t rows = tensor.shape()[0] * tensor.shape()[1];
-  return {tensor.values().data(), {rows, tensor.shape()[2] * tensor.shape()[3]}};
-}
-
-LinearParameters packed_map(const PackedMatrix& weight, const Tensor& bias) {
-  return {.packed = &weight, .bias = bias.count() > 0 ? bias.view<1>() : View<const float, 1>()};
-}
-
-View<float, 4> shaped(Tensor& tensor, const std::vector<int64_t>& shape) {
-  if (tensor.shape() != shape) tensor = Tensor(shape);
-  return tensor.view<4>();
-}
-
-void check_tokens(const char* name, View<const float, 3> view, const Shape<3>& expected) {
-  check_given(kAppend, name, view);
-  check(view.shape() == expected, kAppend, name, " has shape ", view.shape(), ", expected ", expected);
-  check_view(kAppend, name, view);
-  check(view.size(0) <= 1 || view.size(1) <= 1 || view.stride(0) == view.size(1) * view.stride(1), kAppend, name,
-        " has strides ", view.strides(), "; the rows of all items must be evenly spaced: copy it first");
-}
 
 KvCacheOptions cache_options(const MultiHeadDecoderOptions& options, int64_t kv_heads, int64_t d_k, int64_t d_v) {
   const int64_t sequence_keys = round_up(options.capacity, kPageKeys);
@@ -77,10 +49,12 @@ MultiHeadDecoder::HeadSizes MultiHeadDecoder::sizes_of(const MultiHeadParameters
 
 MultiHeadDecoder::MultiHeadDecoder(const MultiHeadParameters<const float>& parameters,
                                    const MultiHeadDecoderOptions& options)
-    : options_(options),
+    : arena_(options.attention.arena == nullptr ? std::make_unique<Arena>() : nullptr),
+      options_(options),
       sizes_(sizes_of(parameters, options)),
       weights_(parameters, options.weights),
       cache_(cache_options(options, sizes_.kv_heads, sizes_.d_k, sizes_.d_v)) {
+  if (arena_) options_.attention.arena = arena_.get();
   for (int64_t n = 0; n < options.sequences; ++n) sequences_.push_back(cache_.add());
   if (options.rotary.width == 0) return;
   RotaryOptions rotary = options.rotary;
@@ -103,31 +77,23 @@ void MultiHeadDecoder::append(View<const float, 3> x, View<float, 3> y) {
   check_call(x, y);
   if (x.size(1) == 0) return;
   project_in(x);
-  std::vector<KvChunk> chunks;
+  const auto [heads, kv_heads, d_k, d_v] = sizes_;
+  const View<const float, 4> k = heads_of(k_.view<3>(), kv_heads, d_k), v = heads_of(v_.view<3>(), kv_heads, d_v);
+  chunks_.clear();
   for (int64_t n = 0; n < x.size(0); ++n) {
-    chunks.push_back({sequences_[static_cast<size_t>(n)], length_, k_.view<4>()[n], v_.view<4>()[n]});
+    chunks_.push_back({sequences_[static_cast<size_t>(n)], length_, k[n], v[n]});
   }
-  cache_.append(chunks);
+  cache_.append(chunks_);
   try {
-    attention_decode(cache_, sequences_, q_.view<4>(), options_.attention, heads_.view<4>());
-    project_out(y);
+    const View<float, 3> concat = shaped(concat_, {x.size(0), x.size(1), heads * d_v});
+    attention_decode(cache_, sequences_, heads_of(q_.view<3>(), heads, d_k), options_.attention,
+                     heads_of(concat, heads, d_v));
+    project_heads(concat, projections_of(weights_).out, y, options_.attention.arena);
   } catch (...) {
     truncate(length_);
     throw;
   }
   length_ += x.size(1);
-}
-
-// y of the heads of the call at hand.
-void MultiHeadDecoder::project_out(View<float, 3> y) {
-  const View<const float, 2> heads = as_rows(heads_);
-  const View<float, 2> to = as_rows(y);
-  if (weights_.out.columns() > 0) {
-    return linear_forward(heads, packed_map(weights_.out, weights_.out_bias), to, {.arena = options_.attention.arena});
-  }
-  for (int64_t i = 0; i < to.size(0); ++i) {
-    for (int64_t c = 0; c < to.size(1); ++c) to(i, c) = heads(i, c);
-  }
 }
 
 int64_t MultiHeadDecoder::output_width() const {
@@ -140,26 +106,23 @@ void MultiHeadDecoder::truncate(int64_t length) {
 }
 
 void MultiHeadDecoder::check_call(View<const float, 3> x, View<const float, 3> y) const {
-  check_tokens("x", x, {options_.sequences, x.size(1), weights_.q.rows()});
-  check_tokens("y", y, {x.size(0), x.size(1), output_width()});
+  check_tokens(kAppend, "x", x, {options_.sequences, x.size(1), weights_.q.rows()});
+  check_tokens(kAppend, "y", y, {x.size(0), x.size(1), output_width()});
   check(x.size(1) <= options_.capacity - length_, kAppend, "the sequences have ", length_, " tokens and ", x.size(1),
         " come, but the capacity is ", options_.capacity, "; truncate, or give options.capacity a larger value");
 }
 
 // q, k and v of the new tokens, at their positions.
 void MultiHeadDecoder::project_in(View<const float, 3> x) {
-  const int64_t n = x.size(0), t = x.size(1);
-  const auto [heads, kv_heads, d_k, d_v] = sizes_;
-  const View<float, 4> q = shaped(q_, {n, t, heads, d_k});
-  const View<float, 4> k = shaped(k_, {n, t, kv_heads, d_k});
-  shaped(v_, {n, t, kv_heads, d_v});
-  shaped(heads_, {n, t, heads, d_v});
-  const auto project = [&](const PackedMatrix& weight, const Tensor& bias, Tensor& to) {
-    linear_forward(as_rows(x), packed_map(weight, bias), as_rows(to), {.arena = options_.attention.arena});
+  const Projections maps = projections_of(weights_);
+  const auto project = [&](const LinearParameters& map, Tensor& to) {
+    const View<float, 3> made = shaped(to, {x.size(0), x.size(1), map.outputs()});
+    project_tokens(x, map, made, options_.attention.arena);
+    return made;
   };
-  project(weights_.q, weights_.q_bias, q_);
-  project(weights_.k, weights_.k_bias, k_);
-  project(weights_.v, weights_.v_bias, v_);
+  const View<float, 4> q = heads_of(project(maps.q, q_), sizes_.heads, sizes_.d_k);
+  const View<float, 4> k = heads_of(project(maps.k, k_), sizes_.kv_heads, sizes_.d_k);
+  project(maps.v, v_);
   if (!rotary_) return;
   const RotaryPositions positions{.offset = length_};
   rotary_forward(q, *rotary_, positions, q);

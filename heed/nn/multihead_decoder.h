@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct MultiHeadDecoderOptions {
   // Rotary positions of q and k, from 0 on; a width of 0 is none. `positions` is set to the capacity.
   RotaryOptions rotary{};
   // Scale, window and score options of every call, but no dense bias: that has the sizes of one call. Its arena
-  // serves the projections too.
+  // serves the projections too; without one the decoder has its own.
   DecodeOptions attention{};
   WeightStorage weights = WeightStorage::f32;
   KvStorage cache = KvStorage::f32;
@@ -41,7 +42,8 @@ class MultiHeadDecoder {
       : MultiHeadDecoder(weights.parameters(), options) {}
 
   // The next T tokens of every sequence, x [N, T, C] → y [N, T, C_out] (or [N, T, H·Dv] without W_O). A refused call
-  // leaves the sequences as they were.
+  // leaves the sequences as they were. Into a view, nothing is allocated after the first call with as many tokens, but
+  // for the cache's list of pages, which grows twofold.
   Tensor append(const Tensor& x);
   void append(View<const float, 3> x, View<float, 3> y);
 
@@ -59,9 +61,9 @@ class MultiHeadDecoder {
 
   void check_call(View<const float, 3> x, View<const float, 3> y) const;
   void project_in(View<const float, 3> x);
-  void project_out(View<float, 3> y);
   int64_t output_width() const;
 
+  std::unique_ptr<Arena> arena_;  // where the options give none
   MultiHeadDecoderOptions options_;
   HeadSizes sizes_;
   PackedMultiHead weights_;
@@ -69,7 +71,9 @@ class MultiHeadDecoder {
   KvCache cache_;
   std::vector<int64_t> sequences_;
   int64_t length_ = 0;
-  Tensor q_, k_, v_, heads_;  // of the call at hand: [N, T, H or Hkv, D]
+  // Of the call at hand:
+  Tensor q_, k_, v_, concat_;  // [N, T, (H or Hkv)·D]
+  std::vector<KvChunk> chunks_;
 };
 
 }  // namespace heed

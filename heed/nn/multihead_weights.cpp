@@ -10,11 +10,24 @@
 namespace heed {
 namespace {
 
-View<const float, 2> matrix(const Tensor& tensor) {
-  return tensor.count() == 0 ? View<const float, 2>() : tensor.view<2>();
-}
-View<const float, 1> vector(const Tensor& tensor) {
-  return tensor.count() == 0 ? View<const float, 1>() : tensor.view<1>();
+template <class T, class Weights>
+MultiHeadParameters<T> views_of(Weights& weights) {
+  MultiHeadParameters<T> views;
+  T* at = weights.in.values().data();
+  T* bias_at = weights.in_bias.values().data();
+  const auto cut = [&](const Shape<2>& shape, View<T, 2>& weight, View<T, 1>& bias) {
+    weight = {at, shape};
+    at += element_count(shape);
+    if (bias_at == nullptr) return;
+    bias = {bias_at, {shape[0]}};
+    bias_at += shape[0];
+  };
+  cut(weights.in_shapes[0], views.q, views.q_bias);
+  cut(weights.in_shapes[1], views.k, views.k_bias);
+  cut(weights.in_shapes[2], views.v, views.v_bias);
+  if (weights.out.count() > 0) views.out = weights.out.template view<2>();
+  if (weights.out_bias.count() > 0) views.out_bias = weights.out_bias.template view<1>();
+  return views;
 }
 
 // The tensors of one layer by name, each of the rank it should have.
@@ -67,26 +80,10 @@ class StateDict {
   std::string prefix_;
 };
 
-// Rows [first, first + count) of a matrix, or values of a bias.
-Tensor rows_of(const Tensor& tensor, int64_t first, int64_t count) {
-  if (tensor.count() == 0) return {};
-  const int64_t width = tensor.rank() == 2 ? tensor.shape()[1] : 1;
-  Tensor made = tensor.rank() == 2 ? Tensor({count, width}) : Tensor({count});
-  std::copy_n(tensor.values().begin() + first * width, count * width, made.values().begin());
-  return made;
-}
-
-void set_biases(const Tensor& all, MultiHeadWeights& layer) {
-  const int64_t q = layer.q.shape()[0], k = layer.k.shape()[0], v = layer.v.shape()[0];
-  layer.q_bias = rows_of(all, 0, q);
-  layer.k_bias = rows_of(all, q, k);
-  layer.v_bias = rows_of(all, q + k, v);
-}
-
 // W_Q, W_K and W_V in one matrix, one after the other.
 void read_fused(const StateDict& dict, const HeadCounts& counts, MultiHeadWeights& layer) {
-  const Tensor all = dict.read("in_proj_weight", 2);
-  const int64_t outputs = all.shape()[0];
+  layer.in = dict.read("in_proj_weight", 2);
+  const int64_t outputs = layer.in.shape()[0], inputs = layer.in.shape()[1];
   const bool grouped = counts.kv_heads != counts.heads;
   if (!grouped && outputs % 3 == 0) dict.check_heads_divide(outputs / 3, counts.heads);
   const int64_t heads = grouped ? counts.heads : 1, kv_heads = grouped ? counts.kv_heads : 1;
@@ -99,19 +96,16 @@ void read_fused(const StateDict& dict, const HeadCounts& counts, MultiHeadWeight
   }
   const int64_t width = outputs / shares;
   const int64_t q = heads * width, kv = kv_heads * width;
-  layer.q = rows_of(all, 0, q);
-  layer.k = rows_of(all, q, kv);
-  layer.v = rows_of(all, q + kv, kv);
-  set_biases(dict.read_bias("in_proj_bias", outputs), layer);
+  layer.in_shapes = {{{q, inputs}, {kv, inputs}, {kv, inputs}}};
+  layer.in_bias = dict.read_bias("in_proj_bias", outputs);
 }
 
 // Each in a matrix of its own: kdim or vdim differ.
 void read_separate(const StateDict& dict, const HeadCounts& counts, MultiHeadWeights& layer) {
   const auto& [heads, kv_heads] = counts;
-  layer.q = dict.read("q_proj_weight", 2);
-  layer.k = dict.read("k_proj_weight", 2);
-  layer.v = dict.read("v_proj_weight", 2);
-  const int64_t q = layer.q.shape()[0], k = layer.k.shape()[0], v = layer.v.shape()[0];
+  layer =
+      MultiHeadWeights::of(dict.read("q_proj_weight", 2), dict.read("k_proj_weight", 2), dict.read("v_proj_weight", 2));
+  const int64_t q = layer.in_shapes[0][0], k = layer.in_shapes[1][0], v = layer.in_shapes[2][0];
   dict.check_heads_divide(q, heads);
   dict.check_heads_divide(v, kv_heads);
   if (k * heads != q * kv_heads) {
@@ -119,13 +113,13 @@ void read_separate(const StateDict& dict, const HeadCounts& counts, MultiHeadWei
                     " heads, k_proj_weight " + std::to_string(k) + " for " + std::to_string(kv_heads),
                 "queries and keys of a head must be of one width");
   }
-  set_biases(dict.read_bias("in_proj_bias", q + k + v), layer);
+  layer.in_bias = dict.read_bias("in_proj_bias", q + k + v);
 }
 
 // The width of the heads side by side follows from the counts; without them PyTorch's layer has as many of both.
 void read_out(const StateDict& dict, const HeadCounts& counts, MultiHeadWeights& layer) {
   layer.out = dict.read("out_proj.weight", 2);
-  const int64_t v = layer.v.shape()[0];
+  const int64_t v = layer.in_shapes[2][0];
   const int64_t concat = counts.heads > 0 ? v / counts.kv_heads * counts.heads : v;
   if (layer.out.shape()[1] != concat) {
     dict.refuse("out_proj.weight has shape " + to_text(layer.out.shape()) + ", but the heads side by side have width " +
@@ -137,10 +131,18 @@ void read_out(const StateDict& dict, const HeadCounts& counts, MultiHeadWeights&
 
 }  // namespace
 
-MultiHeadParameters<const float> MultiHeadWeights::parameters() const& {
-  return {matrix(q),      matrix(k),      matrix(v),      matrix(out),
-          vector(q_bias), vector(k_bias), vector(v_bias), vector(out_bias)};
+MultiHeadWeights MultiHeadWeights::of(const Tensor& q, const Tensor& k, const Tensor& v, Tensor out) {
+  MultiHeadWeights made;
+  made.in_shapes = {q.view<2>().shape(), k.view<2>().shape(), v.view<2>().shape()};
+  made.in = Tensor({q.count() + k.count() + v.count()});
+  auto to = made.in.values().begin();
+  for (const Tensor* each : {&q, &k, &v}) to = std::copy(each->values().begin(), each->values().end(), to);
+  made.out = std::move(out);
+  return made;
 }
+
+MultiHeadParameters<float> MultiHeadWeights::parameters() & { return views_of<float>(*this); }
+MultiHeadParameters<const float> MultiHeadWeights::parameters() const& { return views_of<const float>(*this); }
 
 MultiHeadWeights load_multihead(const std::string& path, const std::string& prefix, const HeadCounts& stated) {
   constexpr const char* kName = "load_multihead";

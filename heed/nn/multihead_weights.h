@@ -4,6 +4,7 @@
 //     multihead_forward(MultiHeadInputs::self(x.view<3>()), weights.parameters(), {.heads = 8}, state, y.view<3>());
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -13,14 +14,21 @@
 
 namespace heed {
 
-// As PyTorch has them: weights [outputs, inputs], biases [outputs]. An empty tensor is absent.
+// As PyTorch has them: weights [outputs, inputs], biases [outputs]. An empty tensor is absent. W_Q, W_K and W_V follow
+// each other in one memory, so that they are one product where their inputs are one tensor.
 struct MultiHeadWeights {
-  Tensor q{}, k{}, v{}, out{};
-  Tensor q_bias{}, k_bias{}, v_bias{}, out_bias{};
+  Tensor in{};                          // the values of W_Q, then of W_K, then of W_V
+  std::array<Shape<2>, 3> in_shapes{};  // of the three
+  Tensor in_bias{};                     // likewise
+  Tensor out{}, out_bias{};
 
-  bool given() const { return q.count() > 0; }
+  // Of matrices of their own, and without biases.
+  static MultiHeadWeights of(const Tensor& q, const Tensor& k, const Tensor& v, Tensor out = {});
+
+  bool given() const { return in.count() > 0; }
 
   // Views of the tensors, so there are none of a temporary.
+  MultiHeadParameters<float> parameters() &;
   MultiHeadParameters<const float> parameters() const&;
   MultiHeadParameters<const float> parameters() const&& = delete;
 };

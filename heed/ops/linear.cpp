@@ -14,10 +14,32 @@ void multiply(View<const float, 2> x, const LinearParameters& parameters, View<f
   matmul(x, parameters.weight.transposed(), y, options);
 }
 
+// What matmul would refuse, in the name of the caller.
+void check_forward(const View<const float, 2>& x, const LinearParameters& parameters, const View<float, 2>& y,
+                   const LinearOptions& options) {
+  constexpr const char* kName = "linear_forward";
+  check_view(kName, "x", x);
+  if (parameters.packed == nullptr) check_view(kName, "weight", parameters.weight);
+  check_view(kName, "y", y);
+  check(x.size(1) == parameters.inputs(), kName, "x has shape ", x.shape(), ", but the weight ", parameters.shape(),
+        " takes width ", parameters.inputs());
+  const Shape<2> y_shape{x.size(0), parameters.outputs()};
+  check(y.shape() == y_shape, kName, "y has shape ", y.shape(), ", expected ", y_shape);
+  const View<const float, 1>& bias = parameters.bias;
+  check(bias.data() == nullptr || bias.size(0) == y_shape[1], kName, "bias has ", bias.size(0), " values for ",
+        y_shape[1], " outputs");
+  check_extent(kName, "bias", bias);
+  const View<const float, 2>& residual = options.residual;
+  check(residual.data() == nullptr || residual.shape() == y_shape, kName, "residual has shape ", residual.shape(),
+        ", expected ", y_shape);
+  check_extent(kName, "residual", residual);
+}
+
 }  // namespace
 
 void linear_forward(View<const float, 2> x, const LinearParameters& parameters, View<float, 2> y,
                     const LinearOptions& options) {
+  check_forward(x, parameters, y, options);
   MatmulOptions product;
   product.bias = parameters.bias;
   product.arena = options.arena;
@@ -39,12 +61,13 @@ void linear_forward(View<const float, 2> x, const LinearParameters& parameters, 
 void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View<const float, 2> d_y,
                      const LinearGradients& gradients, Arena* arena) {
   constexpr const char* kName = "linear_backward";
-  check_extent(kName, "x", saved.x);
-  check_extent(kName, "weight", weight);
+  check_view(kName, "x", saved.x);
+  check_view(kName, "weight", weight);
   const Shape<2> y_shape{saved.x.size(0), weight.size(0)};
   check(saved.x.size(1) == weight.size(1), kName, "x has shape ", saved.x.shape(), ", but the weight ", weight.shape(),
         " takes width ", weight.size(1));
   check(d_y.shape() == y_shape, kName, "d_y has shape ", d_y.shape(), ", expected ", y_shape);
+  check_view(kName, "d_y", d_y);
   const InputGradient<2>& d_x = gradients.x;
   check(d_x.view.data() == nullptr || d_x.view.shape() == saved.x.shape(), kName, "the gradient of x has shape ",
         d_x.view.shape(), ", expected ", saved.x.shape());
@@ -52,6 +75,9 @@ void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View
         "the gradient of the weight has shape ", gradients.weight.shape(), ", expected ", weight.shape());
   check(gradients.bias.data() == nullptr || gradients.bias.size(0) == weight.size(0), kName,
         "the gradient of the bias has ", gradients.bias.size(0), " values, expected ", weight.size(0));
+  check_extent(kName, "the gradient of x", d_x.view);
+  check_extent(kName, "the gradient of the weight", gradients.weight);
+  check_extent(kName, "the gradient of the bias", gradients.bias);
   if (d_x.view.data() != nullptr) {
     check_apart(kName, "the gradient of x", d_x.view, "x", saved.x);
     check_apart(kName, "the gradient of x", d_x.view, "d_y", d_y);

@@ -110,6 +110,73 @@ TEST(InPlace, OutOfDecodeThatLiesInTheCacheIsRefused) {
                {"shares memory with q"});
 }
 
+// A gradient is written while other blocks still read what came in.
+TEST(InPlace, GradientsThatShareMemoryWithWhatBackwardReadsAreRefused) {
+  const AttentionSizes sizes{.batch = 2, .t_q = 6, .t_k = 6, .heads = 2, .kv_heads = 2, .d_k = 5, .d_v = 5};
+  for (const Layout layout : {Layout::bthd, Layout::bhtd, Layout::fused_qkv}) {
+    AttentionCase c(sizes, layout, 1);
+    c.forward();
+    Tensor made[3] = {Tensor({2, 6, 2, 5}), Tensor({2, 6, 2, 5}), Tensor({2, 6, 2, 5})}, d_out({2, 6, 2, 5});
+    const std::pair<const char*, View<float, 4>> read[] = {
+        {"q", c.q}, {"k", c.k}, {"v", c.v}, {"out", c.out}, {"d_out", d_out.view<4>()}};
+    const char* const names[] = {"d_q", "d_k", "d_v"};
+    const auto refused = [&](size_t which, View<float, 4> gradient, const char* name) {
+      View<float, 4> d[3] = {made[0].view<4>(), made[1].view<4>(), made[2].view<4>()};
+      d[which] = gradient;
+      const std::vector<float> before = values_of(gradient);
+      expect_error("attention_backward",
+                   [&] {
+                     attention_backward(c.inputs(), c.options, {c.out, c.rows, d_out.view<4>()}, {d[0], d[1], d[2]});
+                   },
+                   {std::string(names[which]) + " of shape [2, 6, 2, 5] shares memory with " + name + ","});
+      EXPECT_TRUE(same_bits(values_of(gradient), before));
+    };
+    for (size_t which = 0; which < 3; ++which) {
+      for (const auto& [name, view] : read) refused(which, view, name);
+    }
+    refused(1, made[0].view<4>(), "d_q");
+    refused(2, made[0].view<4>(), "d_q");
+    refused(2, made[1].view<4>(), "d_k");
+  }
+}
+
+TEST(InPlace, AGradientOfTheBiasThatIsTheBiasIsRefused) {
+  AttentionCase c({.batch = 1, .t_q = 6, .t_k = 6, .heads = 2, .kv_heads = 2, .d_k = 5, .d_v = 5}, Layout::bthd, 1);
+  Tensor bias({1, 2, 6, 6}), d_q({1, 6, 2, 5}), d_k({1, 6, 2, 5}), d_v({1, 6, 2, 5}), d_out({1, 6, 2, 5});
+  c.options.scores.bias = bias.view<4>();
+  c.forward();
+  AttentionGradients gradients{d_q.view<4>(), d_k.view<4>(), d_v.view<4>()};
+  gradients.scores.d_bias = bias.view<4>();
+  expect_error("attention_backward",
+               [&] {
+                 attention_backward(c.inputs(), c.options, {c.out, c.rows, d_out.view<4>()}, gradients);
+               },
+               {"d_bias of shape [1, 2, 6, 6] shares memory with bias"});
+}
+
+// As the gradient of a fused projection has them.
+TEST(InPlace, GradientsMayLieSideBySideInTheRowsOfOneArray) {
+  on_every_isa([] {
+    for (const AttentionSizes& sizes :
+         {square_sizes(),
+          AttentionSizes{.batch = 3, .t_q = 1, .t_k = 1, .heads = 4, .kv_heads = 2, .d_k = 9, .d_v = 9}}) {
+      AttentionCase c(sizes, Layout::fused_qkv, 1);
+      c.forward();
+      const AttentionCase d_out(sizes, Layout::bthd, 2);
+      const AttentionOutputs outputs{c.out, c.rows, View<const float, 4>(d_out.q)};
+      Tensor together({sizes.batch, sizes.t_q, 8, 9}), q({sizes.batch, sizes.t_q, 4, 9});
+      Tensor k({sizes.batch, sizes.t_q, 2, 9}), v({sizes.batch, sizes.t_q, 2, 9});
+      const View<float, 4> all = together.view<4>();
+      const View<float, 4> d_q = all.slice(2, 0, 4), d_k = all.slice(2, 4, 2), d_v = all.slice(2, 6, 2);
+      attention_backward(c.inputs(), c.options, outputs, {d_q, d_k, d_v});
+      attention_backward(c.inputs(), c.options, outputs, {q.view<4>(), k.view<4>(), v.view<4>()});
+      EXPECT_TRUE(same_bits(values_of(d_q), floats(q)));
+      EXPECT_TRUE(same_bits(values_of(d_k), floats(k)));
+      EXPECT_TRUE(same_bits(values_of(d_v), floats(v)));
+    }
+  });
+}
+
 TEST(InPlace, ALayersResultThatSharesMemoryWithItsInputsIsRefused) {
   LayerSizes sizes = self_sizes();
   sizes.c_out = sizes.c_q;

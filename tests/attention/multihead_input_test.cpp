@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "heed/core/overlap.h"
 #include "heed/parallel/parallel_for.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/attention_case.h"
@@ -29,6 +31,36 @@ std::vector<float> all_results(const Layer& layer) {
     all.insert(all.end(), tensor->values().begin(), tensor->values().end());
   }
   return all;
+}
+
+// The list of parameters, which all that walks over them goes by, has every member of the structs once, in pairs that
+// belong together.
+TEST(MultiHeadInput, TheListHasEveryParameterOnce) {
+  const auto bytes_listed = [](auto of) {
+    size_t bytes = 0;
+    std::set<const void*> places;
+    visit_parameters(
+        [&](const char*, auto& member) {
+          bytes += sizeof(member);
+          places.insert(&member);
+        },
+        of);
+    EXPECT_EQ(places.size(), 8U);
+    return bytes;
+  };
+  EXPECT_EQ(bytes_listed(MultiHeadParameters<float>()), sizeof(MultiHeadParameters<float>));
+  EXPECT_EQ(bytes_listed(PackedMultiHead()), sizeof(PackedMultiHead));
+  Layer layer((LayerSizes()));
+  const MultiHeadParameters<float> gradients = layer.gradients().parameters;
+  const MultiHeadParameters<const float> read = gradients;
+  std::string names;
+  visit_parameters(
+      [&](const char* name, const auto& a, const auto& b) {
+        names += std::string(name) + " ";
+        EXPECT_TRUE(same_view(a, b)) << name;
+      },
+      gradients, read);
+  EXPECT_EQ(names, "W_Q q_bias W_K k_bias W_V v_bias W_O out_bias ");
 }
 
 TEST(MultiHeadInput, RotaryTablesThatDoNotFitAreRefusedBeforeAnythingIsWritten) {

@@ -144,14 +144,14 @@ TEST(Examples, TwoHeadsHaveTheShapesOfTheirSteps) {
     EXPECT_EQ(walkthrough.steps[i].values.shape(), shapes[i].second) << shapes[i].first;
   }
   // W_Q of head 0 rises from [0.1 … 0.4] to [0.5 … 0.8] over its 8 rows.
-  const View<const float, 2> w_q = given.layer.q.view<2>();  // [outputs, inputs]
+  const View<const float, 2> w_q = given.layer.parameters().q;  // [outputs, inputs]
   EXPECT_FLOAT_EQ(w_q(0, 0), 0.1F);
   EXPECT_FLOAT_EQ(w_q(3, 0), 0.4F);
   EXPECT_FLOAT_EQ(w_q(0, 7), 0.5F);
   EXPECT_FLOAT_EQ(w_q(3, 7), 0.8F);
   // The others are 0.1 · cos(i + 2j + 3·head + matrix).
   EXPECT_FLOAT_EQ(w_q(4 + 1, 5), static_cast<float>(0.1 * std::cos(5.0 + 2.0 + 3.0)));
-  EXPECT_FLOAT_EQ(given.layer.k.view<2>()(2, 3), static_cast<float>(0.1 * std::cos(3.0 + 4.0 + 1.0)));
+  EXPECT_FLOAT_EQ(given.layer.parameters().k(2, 3), static_cast<float>(0.1 * std::cos(3.0 + 4.0 + 1.0)));
   // x W_Q of head 0, from the definition.
   double first = 0.0;
   for (int i = 0; i < 8; ++i) first += 0.1 * (i + 1) * (0.1 + 0.4 * i / 7.0);
@@ -173,7 +173,7 @@ TEST(Examples, WidthsHaveAValueWidthOfTheirOwn) {
   EXPECT_EQ(sizes.d_k, 4);
   EXPECT_EQ(sizes.d_v, 3);
   const Layer& layer = given.layer;
-  EXPECT_EQ(layer.q.count() + layer.k.count() + layer.v.count() + layer.out.count(), 168);
+  EXPECT_EQ(layer.in.count() + layer.out.count(), 168);
   EXPECT_LT(*attend(given, {}).checks.ref_max_abs_diff, 1e-6);
 }
 

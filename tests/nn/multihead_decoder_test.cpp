@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/allocation_counter.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/every_isa.h"
 #include "tests/support/expect_error.h"
@@ -97,6 +98,31 @@ TEST(MultiHeadDecoder, OwnsItsWeights) {
   for (Tensor* each : {&layer.weight, &layer.bias, &layer.w_out, &layer.out_bias}) *each = Tensor(each->shape());
   MultiHeadDecoder moved = std::move(decoder);
   EXPECT_TRUE(same_bits(decode(moved, layer, 50), floats(layer.y)));
+}
+
+TEST(MultiHeadDecoder, AppendAllocatesNothingAfterTheFirstCallOfASize) {
+  for (const bool w_o : {true, false}) {
+    LayerSizes sizes = decoder_sizes();
+    sizes.w_o = w_o;
+    Layer layer(sizes);
+    MultiHeadDecoderOptions options = decoder_options(sizes);
+    options.rotary = {.pairing = RotaryPairing::halves, .width = 4};
+    MultiHeadDecoder decoder(layer.parameters(), options);
+    Tensor y({sizes.batch, 1, sizes.out()});
+    const Tensor token = tokens_of(layer.x[0], 0, 1);
+    const auto append = [&](int64_t count) {
+      for (int64_t t = 0; t < count; ++t) decoder.append(token.view<3>(), y.view<3>());
+    };
+    append(1);
+    const int64_t first = allocation_count();
+    append(kPageKeys - 1);
+    EXPECT_EQ(allocation_count(), first);
+    append(150 - kPageKeys);
+    decoder.truncate(0);
+    const int64_t again = allocation_count();
+    append(150);  // into a second page, which the list of pages has room for by now
+    EXPECT_EQ(allocation_count(), again);
+  }
 }
 
 TEST(MultiHeadDecoder, TruncatedTokensAreForgotten) {

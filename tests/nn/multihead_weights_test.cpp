@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "heed/attention/projection.h"
 #include "heed/io/safetensors.h"
 #include "tests/io/expect_file_error.h"
+#include "tests/support/attention_case.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/golden.h"
 #include "tests/support/layer_case.h"
@@ -48,13 +50,14 @@ TEST_F(LoadMultiHead, OneMatrixIsCutIntoThree) {
          {"b.in_proj_weight", &out}});
   for (const HeadCounts counts : {HeadCounts{}, {.heads = 2}, {.heads = 4, .kv_heads = 4}}) {
     const MultiHeadWeights layer = load_multihead(path, "a.", counts);
-    EXPECT_EQ(layer.k.shape(), (std::vector<int64_t>{4, 4}));
-    EXPECT_EQ(floats(layer.q), part(in, 0, 16));
-    EXPECT_EQ(floats(layer.k), part(in, 16, 16));
-    EXPECT_EQ(floats(layer.v), part(in, 32, 16));
-    EXPECT_EQ(floats(layer.q_bias), part(in_bias, 0, 4));
-    EXPECT_EQ(floats(layer.k_bias), part(in_bias, 4, 4));
-    EXPECT_EQ(floats(layer.v_bias), part(in_bias, 8, 4));
+    const MultiHeadParameters<const float> p = layer.parameters();
+    EXPECT_EQ(p.k.shape(), (Shape<2>{4, 4}));
+    EXPECT_EQ(values_of(p.q), part(in, 0, 16));
+    EXPECT_EQ(values_of(layer.parameters().k), part(in, 16, 16));
+    EXPECT_EQ(values_of(layer.parameters().v), part(in, 32, 16));
+    EXPECT_EQ(values_of(layer.parameters().q_bias), part(in_bias, 0, 4));
+    EXPECT_EQ(values_of(layer.parameters().k_bias), part(in_bias, 4, 4));
+    EXPECT_EQ(values_of(layer.parameters().v_bias), part(in_bias, 8, 4));
     EXPECT_EQ(floats(layer.out), floats(out));
     EXPECT_EQ(floats(layer.out_bias), floats(out_bias));
   }
@@ -64,19 +67,48 @@ TEST_F(LoadMultiHead, FewerKeyValueHeadsTakeTheirShareOfTheMatrix) {
   const Tensor in = normal({16, 3}, 1), out = normal({5, 8}, 2);  // 4 + 2·2 heads of width 2
   write({{"in_proj_weight", &in}, {"out_proj.weight", &out}});
   const MultiHeadWeights layer = load_multihead(path, "", {.heads = 4, .kv_heads = 2});
-  EXPECT_EQ(floats(layer.q), part(in, 0, 8 * 3));
-  EXPECT_EQ(floats(layer.k), part(in, 8 * 3, 4 * 3));
-  EXPECT_EQ(floats(layer.v), part(in, 12 * 3, 4 * 3));
-  EXPECT_EQ(layer.q_bias.count(), 0);
+  EXPECT_EQ(values_of(layer.parameters().q), part(in, 0, 8 * 3));
+  EXPECT_EQ(values_of(layer.parameters().k), part(in, 8 * 3, 4 * 3));
+  EXPECT_EQ(values_of(layer.parameters().v), part(in, 12 * 3, 4 * 3));
+  EXPECT_EQ(layer.in_bias.count(), 0);
   EXPECT_EQ(layer.parameters().q_bias.data(), nullptr);
+}
+
+// W_Q, W_K and W_V stay in one memory: they are one product, with the bits of three.
+TEST_F(LoadMultiHead, LoadedWeightsAreOneProductWithTheBitsOfThree) {
+  const Tensor in = normal({16, 6}, 1), in_bias = normal({16}, 2), out = normal({6, 8}, 3);  // 4 + 2·2 heads of width 2
+  write({{"in_proj_weight", &in}, {"in_proj_bias", &in_bias}, {"out_proj.weight", &out}});
+  const MultiHeadWeights layer = load_multihead(path, "", {.heads = 4, .kv_heads = 2});
+  const MultiHeadParameters<const float> p = layer.parameters();
+  EXPECT_TRUE(projections_of(p).qkv.given());
+  const Tensor x = normal({2, 5, 6}, 4);
+  MultiHeadOptions options;
+  options.heads = 4;
+  options.kv_heads = 2;
+  const auto forward = [&](const MultiHeadParameters<const float>& parameters) {
+    MultiHeadState state;
+    Tensor y({2, 5, 6});
+    multihead_forward(MultiHeadInputs::self(x.view<3>()), parameters, options, state, y.view<3>());
+    EXPECT_TRUE(state.fused);
+    return floats(y);
+  };
+  MultiHeadParameters<const float> apart = p;
+  const std::vector<float> k = values_of(p.k);
+  apart.k = {k.data(), p.k.shape()};
+  EXPECT_FALSE(projections_of(apart).qkv.given());
+  EXPECT_TRUE(same_bits(forward(p), forward(apart)));
+  // A copy has views of its own.
+  const MultiHeadWeights copy = layer;
+  EXPECT_NE(copy.parameters().q.data(), p.q.data());
+  EXPECT_TRUE(projections_of(copy.parameters()).qkv.given());
 }
 
 TEST_F(LoadMultiHead, MatricesOfTheirOwnAndNoOutput) {
   const Tensor q = normal({4, 3}, 1), k = normal({4, 5}, 2), v = normal({6, 2}, 3), bias = normal({14}, 4);
   write({{"q_proj_weight", &q}, {"k_proj_weight", &k}, {"v_proj_weight", &v}, {"in_proj_bias", &bias}});
   const MultiHeadWeights layer = load_multihead(path);
-  EXPECT_EQ(floats(layer.k), floats(k));
-  EXPECT_EQ(floats(layer.v_bias), part(bias, 8, 6));
+  EXPECT_EQ(values_of(layer.parameters().k), floats(k));
+  EXPECT_EQ(values_of(layer.parameters().v_bias), part(bias, 8, 6));
   EXPECT_FALSE(layer.out.count() > 0);
   EXPECT_EQ(layer.parameters().out.data(), nullptr);
   EXPECT_EQ(layer.parameters().v.shape(), (Shape<2>{6, 2}));
@@ -94,19 +126,20 @@ TEST_F(LoadMultiHead, LayersOfPyTorchHaveTheirTensorsAgain) {
     write(tensors);
     const HeadCounts counts{.heads = std::stoll(golden.texts.at("heads"))};
     const MultiHeadWeights layer = load_multihead(path, "", counts);
-    const auto expect_same = [&](const std::string& name, const Tensor& loaded, int64_t from, int64_t parts) {
+    const MultiHeadParameters<const float> p = layer.parameters();
+    const auto expect_same = [&](const std::string& name, const auto& loaded, int64_t from, int64_t parts) {
       if (!golden.tensors.contains(name)) return;
       const Tensor& saved = golden.tensors.at(name);
-      EXPECT_EQ(floats(loaded), part(saved, saved.count() / parts * from, saved.count() / parts)) << name;
+      EXPECT_EQ(values_of(loaded), part(saved, saved.count() / parts * from, saved.count() / parts)) << name;
     };
-    expect_same("in_proj_weight", layer.q, 0, 3);
-    expect_same("in_proj_weight", layer.k, 1, 3);
-    expect_same("in_proj_weight", layer.v, 2, 3);
-    expect_same("q_proj_weight", layer.q, 0, 1);
-    expect_same("k_proj_weight", layer.k, 0, 1);
-    expect_same("v_proj_weight", layer.v, 0, 1);
-    expect_same("out_proj.weight", layer.out, 0, 1);
-    expect_same("out_proj.bias", layer.out_bias, 0, 1);
+    expect_same("in_proj_weight", p.q, 0, 3);
+    expect_same("in_proj_weight", p.k, 1, 3);
+    expect_same("in_proj_weight", p.v, 2, 3);
+    expect_same("q_proj_weight", p.q, 0, 1);
+    expect_same("k_proj_weight", p.k, 0, 1);
+    expect_same("v_proj_weight", p.v, 0, 1);
+    expect_same("out_proj.weight", p.out, 0, 1);
+    expect_same("out_proj.bias", p.out_bias, 0, 1);
     ++layers;
   }
   EXPECT_GT(layers, 3);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "tests/support/activations.h"
@@ -177,6 +178,78 @@ TEST(Linear, AllocatesNothingAfterTheFirstCallWithAnArena) {
   const int64_t allocations = allocation_count();
   call();
   EXPECT_EQ(allocation_count(), allocations);
+}
+
+// A sum of nothing is 0: y is act(b) + residual, and no gradient changes but d_b.
+TEST(Linear, NoRowsNoInputsNoOutputs) {
+  on_every_isa([] {
+    for (const LinearSizes& s : {LinearSizes{0, 5, 3}, {7, 0, 3}, {7, 5, 0}, {0, 0, 0}}) {
+      for (const Activation activation : kActivations) {
+        Case c(s, activation);
+        c.forward();
+        Matrix fused(s.rows, s.outputs);
+        linear_forward(c.x.view(), c.parameters(), fused.view(),
+                       {.activation = activation, .residual = c.residual.view()});
+        expect_same_bits<2>(fused.view(), c.y.view());
+        for (int64_t i = 0; i < s.rows; ++i) {
+          for (int64_t j = 0; j < s.outputs; ++j) {
+            ASSERT_NEAR(at(c.y, i, j), activate(activation, at(c.bias, 0, j)) + at(c.residual, i, j), 1e-6);
+          }
+        }
+        for (const bool add : {false, true}) {
+          Matrix d_x(s.rows, s.inputs, Layout::rows, 6), d_weight(s.outputs, s.inputs, Layout::rows, 7);
+          Matrix d_bias(1, s.outputs, Layout::rows, 8);
+          const Matrix x_before = d_x, bias_before = d_bias;
+          linear_backward(c.saved(), c.weight.view(), c.d_y.view(),
+                          {{d_x.view(), add}, d_weight.view(), d_bias.view()[0]});
+          // Of these sizes, only d_x without outputs has elements, and d_b.
+          for (int64_t i = 0; i < s.rows; ++i) {
+            for (int64_t k = 0; k < s.inputs; ++k) ASSERT_EQ(at(d_x, i, k), add ? at(x_before, i, k) : 0.0);
+          }
+          for (int64_t j = 0; j < s.outputs; ++j) {
+            double sum = at(bias_before, 0, j);
+            for (int64_t i = 0; i < s.rows; ++i) sum += c.d_z(i, j);
+            ASSERT_NEAR(at(d_bias, 0, j), sum, 1e-5);
+          }
+          if (s.rows == 0) {
+            const Matrix weight_before(s.outputs, s.inputs, Layout::rows, 7);
+            expect_same_bits<2>(d_weight.view(), weight_before.view());
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Linear, RefusalsNameTheLinearMap) {
+  Case c({7, 5, 3});
+  Matrix wrong(6, 6);
+  const auto refused = [&](View<const float, 2> x, const LinearParameters& parameters, View<float, 2> y,
+                           const LinearOptions& options, const std::string& rule) {
+    expect_error("linear_forward", [&] { linear_forward(x, parameters, y, options); }, {rule});
+  };
+  const PackedMatrix packed(c.weight.view().transposed());
+  for (const LinearParameters& p : {c.parameters(), LinearParameters{{}, &packed, c.bias.view()[0]}}) {
+    refused(wrong.view(), p, c.y.view(), {}, "x has shape [6, 6], but the weight [3, 5] takes width 5");
+    refused(c.x.view(), p, wrong.view(), {}, "y has shape [6, 6], expected [7, 3]");
+    refused(c.x.view(), p, c.y.view(), {.residual = wrong.view()}, "residual has shape [6, 6], expected [7, 3]");
+    refused({nullptr, {7, 5}}, p, c.y.view(), {}, "x is a null view of shape [7, 5]");
+    LinearParameters other = p;
+    other.bias = wrong.view()[0];
+    refused(c.x.view(), other, c.y.view(), {}, "bias has 6 values for 3 outputs");
+  }
+  refused(c.x.view(), {{nullptr, {3, 5}}}, c.y.view(), {}, "weight is a null view of shape [3, 5]");
+  Matrix d_x(7, 5);
+  expect_error("linear_backward",
+               [&] {
+                 linear_backward(c.saved(), c.weight.view(), {nullptr, {7, 3}}, {d_x.view()});
+               },
+               {"d_y is a null view of shape [7, 3]"});
+  expect_error("linear_backward",
+               [&] {
+                 linear_backward(c.saved(), {nullptr, {3, 5}}, c.d_y.view(), {d_x.view()});
+               },
+               {"weight is a null view of shape [3, 5]"});
 }
 
 TEST(Linear, RefusesWhatDoesNotFit) {
