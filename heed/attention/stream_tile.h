@@ -53,11 +53,11 @@ inline constexpr PrefetchDistance kPrefetchDistance = R * 4 / int{sizeof(Element
                                                           : PrefetchDistance{4096, 0};
 
 template <int R, class Element>
-inline constexpr bool kAsksForLines = R > 1 && kReadsWholePanels<R, Element>;
+inline constexpr bool kPrefetchesLines = R > 1 && kReadsWholePanels<R, Element>;
 
 // Tiles that do not read whole panels prefetch the whole next block.
 template <int R, class Element>
-inline constexpr bool kAsksForBlock = R > 1 && !kReadsWholePanels<R, Element>;
+inline constexpr bool kPrefetchesBlock = R > 1 && !kReadsWholePanels<R, Element>;
 
 // The cache lines of the block that is read next, prefetched one at a time from four places in turn. Prefetching in
 // sequence keeps fewer requests in flight (Zen 3, 4 rows of 128: 92 to 102 % of a plain read instead of 73 to 82 %).
@@ -71,14 +71,14 @@ class LinesAhead {
 
   bool any() const { return at_ != nullptr; }
 
-  HWY_INLINE void ask() {
+  HWY_INLINE void prefetch() {
     __builtin_prefetch(at_, 0, 2);
     at_ += apart_;
     if (at_ >= end_) at_ -= kPlaces * apart_ - kLine;
   }
 
   // Sequential: a single instruction, for tiles that have no time for more.
-  HWY_INLINE void ask_at(int64_t byte) const { __builtin_prefetch(at_ + byte, 0, 2); }
+  HWY_INLINE void prefetch_at(int64_t byte) const { __builtin_prefetch(at_ + byte, 0, 2); }
   void skip(int64_t bytes) { at_ += bytes; }
 
   static constexpr int64_t kLine = 64;
@@ -133,13 +133,13 @@ HWY_INLINE void store_stream(const RegisterTile<R, C>& tile, float* to, int64_t 
 
 // Prefetches as many bytes as a step reads (kBytes).
 template <int R, int64_t kBytes, class Element>
-HWY_INLINE void ask_for_lines(const Element* at, int64_t k, LinesAhead& block, bool asks) {
-  if constexpr (kAsksForBlock<R, Element>) {
+HWY_INLINE void prefetch_lines(const Element* at, int64_t k, LinesAhead& block, bool asks) {
+  if constexpr (kPrefetchesBlock<R, Element>) {
     if (!asks) return;
-    if (kBytes < LinesAhead::kLine) return block.ask_at(k * kBytes);
+    if (kBytes < LinesAhead::kLine) return block.prefetch_at(k * kBytes);
 #pragma GCC unroll 16
-    for (int64_t byte = 0; byte < kBytes; byte += LinesAhead::kLine) block.ask();
-  } else if constexpr (kAsksForLines<R, Element>) {
+    for (int64_t byte = 0; byte < kBytes; byte += LinesAhead::kLine) block.prefetch();
+  } else if constexpr (kPrefetchesLines<R, Element>) {
     constexpr PrefetchDistance kDistance = kPrefetchDistance<R, Element>;
     const std::byte* const ahead = reinterpret_cast<const std::byte*>(at) + kDistance.bytes;
 #pragma GCC unroll 16
@@ -159,12 +159,12 @@ HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RES
   const auto [from, step] = b;
   const Element* at = from;
   LinesAhead lines(nullptr, 0);
-  if constexpr (kAsksForBlock<R, Element>) lines = ahead;  // in registers
+  if constexpr (kPrefetchesBlock<R, Element>) lines = ahead;  // in registers
   const bool asks = lines.any();
   const int64_t end = depth;
 #pragma GCC unroll 2
   for (int64_t k = 0; k < end; ++k, at += step) {
-    ask_for_lines<R, kBytes>(at, k, lines, asks);
+    prefetch_lines<R, kBytes>(at, k, lines, asks);
     Vector column[C];
     load_columns(at, column);
 #pragma GCC unroll 4
@@ -176,7 +176,7 @@ HWY_INLINE void accumulate_stream(RegisterTile<R, C>& tile, const float* HWY_RES
     each(k);
   }
   b.from = from + end * step;
-  if constexpr (kAsksForBlock<R, Element>) {
+  if constexpr (kPrefetchesBlock<R, Element>) {
     if (asks && kBytes < LinesAhead::kLine) lines.skip(end * kBytes);
     ahead = lines;
   }

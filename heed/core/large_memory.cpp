@@ -13,7 +13,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 void LargeFree::operator()(std::byte* memory) const { munmap(memory, bytes_); }
 
-void ask_for_huge_pages(void* memory, size_t bytes) {
+void advise_huge_pages(void* memory, size_t bytes) {
   const auto start = reinterpret_cast<uintptr_t>(memory);
   const uintptr_t first = round_up<uintptr_t>(start, kHugePage);
   const uintptr_t end = (start + bytes) / kHugePage * kHugePage;
@@ -30,7 +30,7 @@ LargeMemory allocate_large(size_t bytes) {
   const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(start) % kHugePage) % kHugePage;
   if (before > 0) munmap(start, before);
   if (before < kHugePage) munmap(start + before + size, kHugePage - before);
-  ask_for_huge_pages(start + before, size);
+  advise_huge_pages(start + before, size);
   return LargeMemory(start + before, LargeFree(size));
 }
 

@@ -10,7 +10,7 @@ namespace {
 template <class T>
 AlignedArray<T> allocate(int64_t count) {
   AlignedArray<T> data = allocate_aligned<T>(static_cast<size_t>(count));
-  ask_for_huge_pages(data.get(), static_cast<size_t>(count) * sizeof(T));
+  advise_huge_pages(data.get(), static_cast<size_t>(count) * sizeof(T));
   return data;
 }
 
