@@ -22,6 +22,7 @@
 #include "heed/core/bf16.h"
 #include "heed/core/error.h"
 #include "heed/core/extent.h"
+#include "heed/core/f16.h"
 #include "heed/core/large_memory.h"
 #include "heed/core/memory.h"
 #include "heed/core/rng.h"
