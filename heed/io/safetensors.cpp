@@ -114,7 +114,7 @@ void write_safetensors(const std::string& path, const std::vector<std::pair<std:
   const std::string header = header_of(tensors, metadata);
   OutputFile file(path);
   file.write(header);
-  for (const auto& [name, tensor] : tensors) file.write(std::as_const(*tensor).values());
+  for (const auto& [name, tensor] : tensors) file.write(std::as_bytes(std::as_const(*tensor).values()));
   file.commit();
 }
 
