@@ -39,6 +39,7 @@
 #include "heed/io/array.h"
 #include "heed/io/file.h"
 #include "heed/io/file_error.h"
+#include "heed/io/mapped_safetensors.h"
 #include "heed/io/npy.h"
 #include "heed/io/output_target.h"
 #include "heed/io/safetensors.h"
