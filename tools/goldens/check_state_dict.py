@@ -4,8 +4,8 @@
     python3 -m pip install torch numpy safetensors      # torch 2.5 or newer, CPU
     tools/goldens/check_state_dict.py STATE.safetensors RUN.safetensors Linear '{"in_features": 8, "out_features": 3}'
 
-STATE has the parameters under PyTorch's names, all of them and nothing else (strict=True). RUN has the call: in/NAME for
-each input and mask, named as in tests/golden/nn (golden_file.py), and out/y. MODULE and ARGUMENTS are those of a
+STATE has the parameters under PyTorch's names, all of them and nothing else (strict=True). RUN has the call: in/NAME
+for each input and mask, named as in tests/golden/nn (golden_file.py), and out/y. MODULE and ARGUMENTS are those of a
 golden's options. PyTorch computes in float64. Prints the largest error, relative to the largest output or to 1; exits
 with 1 where it is above 1e-5, and with 2 where PyTorch cannot load or call the module.
 """
