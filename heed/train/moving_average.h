@@ -1,4 +1,4 @@
-// MovingAverage: an exponential moving average of a model's weights, which often does better than the weights themselves.
+// MovingAverage: an exponential moving average of a model's weights, which often does better than the last weights.
 //
 //     MovingAverage average(nn::parameters(model), {.decay = 0.999});
 //     … optimiser.step(); average.update(); …

@@ -1,6 +1,7 @@
 #include "heed/simd/target.h"
 //
 #include <algorithm>
+#include <limits>
 
 #include "heed/simd/vector.h"
 #include "heed/train/optimiser_kernel.h"
@@ -18,6 +19,13 @@ HWY_INLINE Vector coupled_gradient(const float* g, float scale, Vector value, fl
   return hn::MulAdd(hn::Set(kFloats, weight_decay), value, scaled);
 }
 
+// Denormals become 0; NaN stays. A moment that only decays, as that of an embedding row whose token no longer occurs,
+// would otherwise end as a denormal that rounding keeps forever, and every step would pay for its slow arithmetic.
+HWY_INLINE Vector without_denormals(Vector x) {
+  const Vector least = hn::Set(kFloats, std::numeric_limits<float>::min());
+  return hn::IfThenZeroElse(hn::Lt(hn::Abs(x), least), x);
+}
+
 // d = g + decay · p;   b = momentum · b + gain · d;   p -= lr · (d + momentum · b with Nesterov, else b)
 template <bool has_momentum, bool nesterov>
 void sgd_part(const SgdCoefficients& c, const SlabPart& part) {
@@ -28,7 +36,7 @@ void sgd_part(const SgdCoefficients& c, const SlabPart& part) {
     Vector direction = gradient;
     if constexpr (has_momentum) {
       const Vector kept = hn::Mul(momentum, hn::Load(kFloats, part.first + i));
-      const Vector buffer = hn::MulAdd(hn::Set(kFloats, c.gain), gradient, kept);
+      const Vector buffer = without_denormals(hn::MulAdd(hn::Set(kFloats, c.gain), gradient, kept));
       hn::Store(buffer, kFloats, part.first + i);
       direction = nesterov ? hn::MulAdd(momentum, buffer, gradient) : buffer;
     }
@@ -51,7 +59,7 @@ void adam_part(const AdamCoefficients& c, const SlabPart& part) {
       value = hn::Mul(value, hn::Set(kFloats, c.kept));
     }
     Vector first = hn::Load(kFloats, part.first + i);
-    first = hn::MulAdd(hn::Set(kFloats, c.first_gain), hn::Sub(gradient, first), first);
+    first = without_denormals(hn::MulAdd(hn::Set(kFloats, c.first_gain), hn::Sub(gradient, first), first));
     const Vector kept = hn::Mul(hn::Set(kFloats, c.beta2), hn::Load(kFloats, part.second + i));
     const Vector second = hn::MulAdd(hn::Mul(hn::Set(kFloats, c.second_gain), gradient), gradient, kept);
     const Vector root = hn::MulAdd(hn::Sqrt(second), hn::Set(kFloats, c.root_scale), hn::Set(kFloats, c.eps));

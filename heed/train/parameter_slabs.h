@@ -1,5 +1,5 @@
-// ParameterSlabs: the values and gradients of parameters, gathered into two slabs that an optimiser updates in one pass.
-// The parameters keep pointing to their parts: a model works on as before, and may be moved.
+// ParameterSlabs: the values and gradients of parameters, gathered into two slabs that an optimiser walks in one pass.
+// The parameters point to their parts from then on: a model works as before, and may be moved.
 #pragma once
 
 #include <memory>

@@ -3,8 +3,8 @@
 //     const Schedule schedule{.shape = CosineSchedule{.steps = 10000}, .warm_up = {.steps = 500}};
 //     optimiser.set_learning_rate(1e-3 * schedule(optimiser.steps()));     // before each step
 //
-// A schedule has no state: a run that resumes asks for the factor of its step. Where PyTorch has a schedule of the kind,
-// the factors are PyTorch's.
+// A schedule has no state: a run that resumes asks for the factor of its step. Where PyTorch has such a schedule, the
+// factors are PyTorch's.
 #pragma once
 
 #include <cstdint>

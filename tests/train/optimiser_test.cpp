@@ -74,6 +74,21 @@ TEST(Optimiser, DefaultsArePyTorchs) {
   EXPECT_EQ(AdamWOptions{}.eps, 1e-8);
 }
 
+TEST(Optimiser, AMomentThatOnlyDecaysBecomesZero) {
+  const auto expect_zero = [](Optimiser& optimiser, Parameter& parameter) {
+    parameter.gradient()[0] = 1.0F;
+    for (int step = 0; step < 1000; ++step) optimiser.step();
+    EXPECT_EQ(optimiser.state().tensors[0].values[0], 0.0F);
+  };
+  on_every_isa([&] {
+    Parameter parameter(Dims{3});
+    SGD sgd({{"p", &parameter}}, {.momentum = 0.9});
+    expect_zero(sgd, parameter);
+    AdamW adam({{"p", &parameter}});
+    expect_zero(adam, parameter);
+  });
+}
+
 TEST(Optimiser, AStepClearsTheGradients) {
   OddModel model;
   AdamW optimiser(nn::parameters(model));
