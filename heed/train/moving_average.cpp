@@ -17,7 +17,7 @@ MovingAverage::MovingAverage(const std::vector<nn::NamedParameter>& parameters, 
       values_(layout_.entries().size()) {
   constexpr const char* kName = "MovingAverage";
   check(options.decay >= 0.0 && options.decay < 1.0, kName, "decay is ", options.decay,
-        ", expected a number ≥ 0 and < 1");
+        ", expected a number in [0, 1)");
   for_each_segment(kName, [](const SlabLayout::Segment& segment, const float* values, float* average) {
     std::copy_n(values, segment.count, average);
   });

@@ -42,7 +42,7 @@ class MovingAverage {
   // average += gain · (weights - average), with gain = 1 - decay. An Error while the average is in the model.
   void update();
 
-  // Exchanges the average and the weights of the model.
+  // Exchanges the average and the weights of the model. An optimiser's step would train the average: swap back first.
   void swap();
   bool in_model() const { return in_model_; }
 

@@ -16,11 +16,11 @@ namespace {
 constexpr const char* kStep = "Optimiser::step";
 
 void check_factor(const char* name, const char* option, double value) {
-  check(value >= 0.0 && std::isfinite(value), name, option, " is ", value, ", expected a finite number ≥ 0");
+  check(value >= 0.0 && std::isfinite(value), name, option, " is ", value, ", expected a finite number, 0 or more");
 }
 
 void check_share(const char* name, const char* option, double value) {
-  check(value >= 0.0 && value < 1.0, name, option, " is ", value, ", expected a number ≥ 0 and < 1");
+  check(value >= 0.0 && value < 1.0, name, option, " is ", value, ", expected a number in [0, 1)");
 }
 
 void check_rule(const char* name, const SGDOptions& options) {
@@ -50,6 +50,12 @@ void check_options(const char* name, const Options& options) {
     check_factor(name, "weight_decay of a group", group.weight_decay.value_or(0.0));
   }
   check_rule(name, options);
+}
+
+template <class Rule>
+Rule checked(const char* name, Rule rule) {
+  std::visit([&](const auto& options) { check_options(name, options); }, rule);
+  return rule;
 }
 
 // What the number of the step and the clipping decide, for all parameters.
@@ -106,18 +112,16 @@ void update_part(const AdamCoefficients& coefficients, const SlabPart& part) {
   adam_kernel<isa>(coefficients, part);
 }
 
-bool has_momentum(const SGDOptions& options) { return options.momentum > 0.0; }
-
 }  // namespace
 
 Optimiser::Optimiser(const char* name, const std::vector<nn::NamedParameter>& parameters, Rule rule)
-    : rule_((std::visit([&](const auto& options) { check_options(name, options); }, rule), std::move(rule))),
+    : rule_(checked(name, std::move(rule))),
       slabs_(name, parameters),
       sums_(slabs_.layout().segments().size()),
       learning_rate_(std::visit([](const auto& options) { return options.lr; }, rule_)) {
   for (const SlabLayout::Entry& entry : slabs_.layout().entries()) settings_.push_back(settings_of(entry));
   const auto* const sgd = std::get_if<SGDOptions>(&rule_);
-  if (sgd == nullptr || has_momentum(*sgd)) first_ = slabs_.layout().allocate();
+  if (sgd == nullptr || sgd->momentum > 0.0) first_ = slabs_.layout().allocate();
   if (sgd == nullptr) second_ = slabs_.layout().allocate();
 }
 

@@ -10,7 +10,7 @@ ReduceOnPlateau::ReduceOnPlateau(const PlateauOptions& options)
     : options_(options), state_{.best = (options.maximise ? -1.0 : 1.0) * std::numeric_limits<double>::infinity()} {
   constexpr const char* kName = "ReduceOnPlateau";
   check(options.factor >= 0.0 && options.factor < 1.0, kName, "factor is ", options.factor,
-        ", expected a number ≥ 0 and < 1");
+        ", expected a number in [0, 1)");
   check(options.patience >= 0 && options.cooldown >= 0, kName, "patience is ", options.patience, " and cooldown ",
         options.cooldown, ", expected 0 or more");
 }
