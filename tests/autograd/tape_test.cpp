@@ -278,8 +278,9 @@ TEST(Tape, TheMemoryOfAStepIsUsedAgain) {
     tape.clear();
     EXPECT_EQ(tape.used_bytes(), 0U);
   }
-  // Gradients that were used up serve again: 20 values and two or three gradients, not twenty.
-  EXPECT_LT(used, (20U + 20U + 5U) * 64U);
+  // Gradients that were used up serve again: two, not twenty.
+  constexpr size_t kLine = kAlignment;
+  EXPECT_EQ(used, kLine + 20 * (kLine + round_up(sizeof(CubeSaved), kLine)) + 2 * kLine);
 }
 
 TEST(Tape, ClearingBeginsTheNextStepOfDropout) {
