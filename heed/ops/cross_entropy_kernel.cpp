@@ -38,9 +38,9 @@ RowSoftmax row_softmax(int64_t count, const float* logits, const SmoothingWeight
   const auto add_exponentials = [&](auto lanes, Vector below) HWY_ATTR { sum.add(lanes.keep(exp(below))); };
   if (!smoothing.smooths) {
     for_each_vector(
-        count, [&](int64_t i, auto lanes) HWY_ATTR { add_exponentials(lanes, hn::Sub(lanes.load(logits + i), max)); });
+        count, [&](auto lanes, int64_t i) HWY_ATTR { add_exponentials(lanes, hn::Sub(lanes.load(logits + i), max)); });
   } else {
-    for_each_vector(count, [&](int64_t i, auto lanes) HWY_ATTR {
+    for_each_vector(count, [&](auto lanes, int64_t i) HWY_ATTR {
       const Vector below = hn::Sub(lanes.load(logits + i), max);
       add_exponentials(lanes, below);
       const Vector weighted = weight == nullptr ? below : hn::Mul(below, lanes.load(weight + i));
@@ -58,18 +58,18 @@ void row_gradient(int64_t count, const float* logits, const RowGradient& gradien
   const Vector uniform = hn::Set(kFloats, gradient.uniform);
   const float* const weight = gradient.weight;
   const auto each = [&](auto minus_uniform) HWY_ATTR {
-    for_each_vector(count, [&](int64_t i, auto lanes) HWY_ATTR {
+    for_each_vector(count, [&](auto lanes, int64_t i) HWY_ATTR {
       const Vector power = exp(hn::Sub(lanes.load(logits + i), max));
-      const Vector result = minus_uniform(i, lanes, hn::Mul(power, scale));
+      const Vector result = minus_uniform(lanes, i, hn::Mul(power, scale));
       lanes.store(gradient.add ? hn::Add(lanes.load(d_logits + i), result) : result, d_logits + i);
     });
   };
   if (gradient.uniform == 0.0F) {
-    each([](int64_t, auto, Vector part) HWY_ATTR { return part; });
+    each([](auto, int64_t, Vector part) HWY_ATTR { return part; });
   } else if (weight == nullptr) {
-    each([&](int64_t, auto, Vector part) HWY_ATTR { return hn::Sub(part, uniform); });
+    each([&](auto, int64_t, Vector part) HWY_ATTR { return hn::Sub(part, uniform); });
   } else {
-    each([&](int64_t i, auto lanes, Vector part)
+    each([&](auto lanes, int64_t i, Vector part)
              HWY_ATTR { return hn::NegMulAdd(uniform, lanes.load(weight + i), part); });
   }
 }

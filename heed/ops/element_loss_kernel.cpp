@@ -94,7 +94,7 @@ HWY_INLINE Elements load_elements(Lanes lanes, const ElementLossRow& row, int64_
 double forward_row(ElementLoss loss, const ElementLossRow& row, float* losses) {
   DoubleSum sum;
   with_loss(loss, [&]<class L>() HWY_ATTR {
-    for_each_vector(row.count, [&](int64_t i, auto lanes) HWY_ATTR {
+    for_each_vector(row.count, [&](auto lanes, int64_t i) HWY_ATTR {
       const Vector value = L::value(load_elements(lanes, row, i));
       if (losses != nullptr) lanes.store(value, losses + i);
       sum.add(lanes.keep(value));
@@ -106,7 +106,7 @@ double forward_row(ElementLoss loss, const ElementLossRow& row, float* losses) {
 void backward_row(ElementLoss loss, const ElementLossRow& row, const ElementLossGradient& to) {
   const Vector scale = hn::Set(kFloats, to.scale);
   with_loss(loss, [&]<class L>() HWY_ATTR {
-    for_each_vector(row.count, [&](int64_t i, auto lanes) HWY_ATTR {
+    for_each_vector(row.count, [&](auto lanes, int64_t i) HWY_ATTR {
       const Vector slope = L::gradient(load_elements(lanes, row, i));
       const Vector result = hn::Mul(slope, hn::Mul(scale, load_or_one(lanes, to.d_loss, i)));
       lanes.store(to.add ? hn::Add(lanes.load(to.d_x + i), result) : result, to.d_x + i);
