@@ -21,6 +21,7 @@
 #include "heed/autograd/attention_ops.h"
 #include "heed/autograd/checkpoint.h"
 #include "heed/autograd/linear_ops.h"
+#include "heed/autograd/loss_ops.h"
 #include "heed/autograd/parameter.h"
 #include "heed/autograd/tape.h"
 #include "heed/autograd/var.h"
