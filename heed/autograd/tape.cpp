@@ -115,8 +115,8 @@ Var Tape::parameter(const Parameter& parameter) {
   ParameterData& data = *parameter.shared();
   const bool wanted = recording_ && !data.frozen;
   const Var var = add_node(Node::Kind::parameter, data.value, data.shape, wanted);
-  parameters_.push_back(parameter.shared());
   if (wanted) nodes_.back().gradient = data.gradients().data();
+  parameters_.push_back({parameter.shared(), data.value_memory, data.gradient_memory});
   return var;
 }
 
@@ -156,6 +156,11 @@ void Tape::backward(const Var& from, const float* gradient) {
   check(last.needs_gradient, kName, "nothing that this Var ", from.shape(),
         " depends on wants a gradient: it was computed under NoGrad, or from constants and frozen parameters only");
   check(!ran_backward_, kName, "a second backward through one tape: clear() the tape, and compute the loss again");
+  for (const UsedParameter& used : parameters_) {
+    check(used.data->value_memory == used.value && used.data->gradient_memory == used.gradient, kName,
+          "a parameter of shape ", used.data->shape,
+          " was moved by an optimiser that was made after the forward pass: make it before");
+  }
   ran_backward_ = true;
   const NoGrad no_grad(*this);
   if (last.gradient == nullptr) {

@@ -129,6 +129,11 @@ class Tape {
     bool keeps_gradient = false;  // leaves, parameters, and Vars that were told to
     bool held = false;            // its gradient is read by the backward of an output before it
   };
+  // Keeps what the nodes of a parameter point to alive until clear().
+  struct UsedParameter {
+    std::shared_ptr<ParameterData> data;
+    std::shared_ptr<float[]> value, gradient;
+  };
   struct FreeGradient {
     float* memory;
     int64_t count;
@@ -150,7 +155,7 @@ class Tape {
   Arena scratch_;  // of single calls
   std::optional<Arena::Scope> step_scope_;
   std::vector<Node> nodes_;
-  std::vector<std::shared_ptr<ParameterData>> parameters_;  // of this step, so that none is destroyed before backward
+  std::vector<UsedParameter> parameters_;
   std::vector<FreeGradient> free_gradients_;
   StepKey key_;
   uint64_t dropout_sites_ = 0;

@@ -1,5 +1,5 @@
-// Var: a tensor on a tape. A small value that is valid until its tape is cleared or destroyed; using it after that is an
-// Error, not undefined behaviour.
+// Var: a tensor on a tape. A small value that is valid until its tape is cleared or destroyed; using it after that is
+// an Error, not undefined behaviour.
 //
 // Values are contiguous and row-major. The ops of heed/autograd make Vars from Vars; loss.backward() computes the
 // gradients of the parameters and leaves that the loss depends on.
@@ -98,8 +98,8 @@ class Var {
   View<float, N> added() const {
     return {added(), shape_.shape<N>()};
   }
-  // In backward: adds the gradient of `y` to this Var's, for an op whose derivative by this input is 1. Must be the last
-  // use of the gradient of y: its memory is handed over where possible.
+  // In backward: adds the gradient of `y` to this Var's, for an op whose derivative by this input is 1. Must be the
+  // last use of the gradient of y: its memory is handed over where possible.
   void take_gradient_of(const Var& y) const;
 
  private:

@@ -4,8 +4,8 @@
 
 namespace heed::nn {
 
-Var GatedFeedForward::operator()(const Var& x, const LinearOpOptions& last) const {
-  return down(glu(gate_up(x), activation), last);
+Var GatedFeedForward::operator()(const Var& x, const Var& residual) const {
+  return down_proj(glu(gate_proj(x), up_proj(x), activation), {.residual = residual});
 }
 
 }  // namespace heed::nn

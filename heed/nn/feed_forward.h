@@ -9,25 +9,27 @@
 
 namespace heed::nn {
 
-// y = (act(x W_gᵀ) ∘ (x W_uᵀ)) W_dᵀ: SwiGLU with silu, GEGLU with gelu. Gate and up are one product.
 struct GatedFeedForwardOptions {
   Activation activation = Activation::silu;
   bool bias = false;
 };
 
+// y = (act(x W_gᵀ) ∘ (x W_uᵀ)) W_dᵀ: SwiGLU with silu, GEGLU with gelu. Named as Llama's state dicts have them.
 struct GatedFeedForward {
   GatedFeedForward(int64_t width, int64_t hidden, const GatedFeedForwardOptions& options = {})
-      : gate_up(width, 2 * hidden, {.bias = options.bias}),
-        down(hidden, width, {.bias = options.bias}),
+      : gate_proj(width, hidden, {.bias = options.bias}),
+        up_proj(width, hidden, {.bias = options.bias}),
+        down_proj(hidden, width, {.bias = options.bias}),
         activation(options.activation) {}
 
-  Linear gate_up;  // rows of W_g, then of W_u: [2 · hidden, width]
-  Linear down;     // [width, hidden]
+  Linear gate_proj, up_proj;  // [hidden, width]
+  Linear down_proj;           // [width, hidden]
   Activation activation;
 
-  Var operator()(const Var& x, const LinearOpOptions& last = {}) const;
+  // x [..., width] → [..., width]; `residual`, of the same shape, is added unless it is empty.
+  Var operator()(const Var& x, const Var& residual = {}) const;
 
-  void parts(auto&& visit) { visit("gate_up", gate_up), visit("down", down); }
+  void parts(auto&& visit) { visit("gate_proj", gate_proj), visit("up_proj", up_proj), visit("down_proj", down_proj); }
 };
 
 }  // namespace heed::nn

@@ -7,8 +7,8 @@
 //     };
 //
 // A part is a Parameter, a module (anything that has parts), or a std::vector or std::optional of these. Parameters are
-// named by the path to them, as in PyTorch: "encoder.layers.0.self_attn.in_proj_weight". Absent parameters (a linear map
-// without a bias) are passed over. A parameter that is reached twice is one parameter, under its first name.
+// named by the path to them, as in PyTorch: "encoder.layers.0.self_attn.in_proj_weight". Absent parameters (a linear
+// map without a bias) are passed over. A parameter that is reached twice is one parameter, under its first name.
 #pragma once
 
 #include <cstdint>

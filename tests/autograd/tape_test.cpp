@@ -172,6 +172,15 @@ TEST(Tape, AParameterLivesUntilBackwardEvenIfItsModelIsGone) {
   EXPECT_EQ(y.item(), 8.0F);
 }
 
+TEST(Tape, AParameterThatMovedAfterForwardIsRefused) {
+  Parameter p({1});
+  Tape tape;
+  const Var y = cube(tape.parameter(p));
+  const auto memory = [] { return std::shared_ptr<float[]>(new float[1]); };
+  p.shared()->move_to(memory(), memory());
+  expect_error("backward", [&] { y.backward(); }, {"[1]", "optimiser"});
+}
+
 TEST(Parameter, ACopyHasItsOwnNumbers) {
   Parameter p({2});
   Parameter copy = p;
