@@ -18,6 +18,7 @@
 #include "heed/attention/reference.h"
 #include "heed/attention/reference_row.h"
 #include "heed/attention/score_options.h"
+#include "heed/autograd/basic_ops.h"
 #include "heed/autograd/parameter.h"
 #include "heed/autograd/tape.h"
 #include "heed/autograd/var.h"

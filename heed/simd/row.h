@@ -14,6 +14,7 @@ namespace heed::HWY_NAMESPACE {
 struct WholeVector {
   HWY_INLINE Vector load(const float* from, float /*rest*/ = 0.0F) const { return hn::LoadU(kFloats, from); }
   HWY_INLINE void store(Vector value, float* to) const { hn::StoreU(value, kFloats, to); }
+  HWY_INLINE Vector keep(Vector value) const { return value; }
 };
 
 // Loads and stores the first `count` lanes and touches no memory past them; the other lanes are loaded as `rest`.
@@ -39,6 +40,10 @@ struct PartOfVector {
     hn::Store(value, kFloats, lanes);
     std::copy_n(lanes, count, to);
 #endif
+  }
+  // 0 in the other lanes.
+  HWY_INLINE Vector keep(Vector value) const {
+    return hn::IfThenElseZero(hn::FirstN(kFloats, static_cast<size_t>(count)), value);
   }
 };
 
