@@ -44,7 +44,7 @@ void give_back(std::atomic<uint64_t>* generation) {
 
 }  // namespace
 
-Tape::Tape(const DropoutKey& key) : lifetime_(take_generation()), key_(key) { step_scope_.emplace(step_); }
+Tape::Tape(const StepKey& key) : lifetime_(take_generation()), key_(key) { step_scope_.emplace(step_); }
 
 Tape::~Tape() {
   destroy_saved();
@@ -120,10 +120,15 @@ Var Tape::parameter(const Parameter& parameter) {
   return var;
 }
 
+Var Tape::output_of_block(const Dims& shape) {
+  check_sizes("Tape::output_of_block", "the result", shape);
+  return add_node(Node::Kind::output, step_.take<float>(shape.count()), shape, recording_);
+}
+
 Var Tape::output(const Dims& shape, std::initializer_list<Var> inputs) {
   check_sizes("Tape::output", "the result", shape);
   bool wanted = false;
-  for (const Var& input : inputs) wanted |= node_of(input).needs_gradient;
+  for (const Var& input : inputs) wanted |= input.given() && needs_gradient(input);
   return add_node(Node::Kind::output, step_.take<float>(shape.count()), shape, wanted && recording_);
 }
 

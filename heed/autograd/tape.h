@@ -37,16 +37,16 @@
 
 namespace heed {
 
-// What dropout draws from: with the site (which dropout of the step it is) and the element, a mask is the same for any
-// number of threads and again after a resume.
-struct DropoutKey {
+// What the random numbers of a step are drawn from. With the site (which dropout of the step it is) and the element,
+// a mask of dropout is the same for any number of threads and again after a resume.
+struct StepKey {
   uint64_t seed = 0;
   uint64_t step = 0;
 };
 
 class Tape {
  public:
-  explicit Tape(const DropoutKey& key = {});
+  explicit Tape(const StepKey& key = {});
   Tape(const Tape&) = delete;  // not movable either: Vars point to it
   Tape& operator=(const Tape&) = delete;
   ~Tape();
@@ -67,13 +67,16 @@ class Tape {
   bool recording() const { return recording_; }
   bool training() const { return training_; }
 
-  const DropoutKey& dropout_key() const { return key_; }
-  void set_dropout_key(const DropoutKey& key) { key_ = key; }
+  const StepKey& step_key() const { return key_; }
+  void set_step_key(const StepKey& key) { key_ = key; }
   // The number of the next dropout of this step.
   uint64_t next_dropout_site() { return dropout_sites_++; }
 
-  // For ops. A new Var to be filled; it needs a gradient if one of the inputs does and the tape is recording.
+  // For ops. A new Var to be filled; it needs a gradient if one of the inputs does and the tape is recording. Empty
+  // inputs are passed over.
   Var output(const Dims& shape, std::initializer_list<Var> inputs);
+  // For ops that reach parameters which are not among their inputs.
+  Var output_of_block(const Dims& shape);
   // For ops. Says what runs in backward: Backward(saved, y), called once a gradient arrived at y. Nothing is kept if y
   // needs no gradient. Returns y. An op with several outputs creates them one after the other, records the first, and
   // says how many follow it: their gradients are kept until then.
@@ -96,6 +99,7 @@ class Tape {
   T* keep(int64_t count) {
     return step_.take<T>(count);
   }
+  Arena& step_memory() { return step_; }
   // For ops. Scratch of a call: pass it on as the arena of the functions called.
   Arena& scratch() { return scratch_; }
 
@@ -146,7 +150,7 @@ class Tape {
   std::vector<Node> nodes_;
   std::vector<std::shared_ptr<ParameterData>> parameters_;  // of this step, so that none is destroyed before backward
   std::vector<FreeGradient> free_gradients_;
-  DropoutKey key_;
+  StepKey key_;
   uint64_t dropout_sites_ = 0;
   bool recording_ = true;
   bool training_ = true;

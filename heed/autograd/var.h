@@ -20,7 +20,9 @@ class Tape;
 
 class Var {
  public:
+  // Empty: an absent input, such as no bias.
   Var() = default;
+  bool given() const { return tape_ != nullptr; }
 
   const Dims& shape() const { return shape_; }
   int rank() const { return shape_.rank(); }

@@ -6,9 +6,12 @@
 #include <cmath>
 #include <concepts>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "heed/core/bf16.h"
 #include "heed/core/error.h"
+#include "heed/core/f16.h"
 
 namespace heed::io {
 namespace {
@@ -46,14 +49,19 @@ struct Bool {
   uint8_t byte;
 };
 
-// Each format says whether a value fits, and what it is as f32.
+// Each format says whether a value fits in f32, and what it is as f32.
 bool fits(Half) { return true; }
 bool fits(Bf16) { return true; }
 bool fits(float) { return true; }
 bool fits(Bool value) { return value.byte <= 1; }
 
-// Half a step above the largest float: from here on, the nearest is infinity.
-bool fits(double value) { return !(std::abs(value) >= 0x1.ffffffp127) || std::isinf(value); }
+// True for finite values from `limit` on, which is half a step above the largest value of a format: the nearest is ∞.
+template <std::floating_point Number>
+bool rounds_to_infinity(Number value, Number limit) {
+  return std::abs(value) >= limit && std::abs(value) <= std::numeric_limits<Number>::max();
+}
+
+bool fits(double value) { return !rounds_to_infinity(value, 0x1.ffffffp127); }
 
 // No more than 24 bits from the first that is set to the last.
 template <std::integral Whole>
@@ -62,23 +70,36 @@ bool fits(Whole value) {
   return bits == 0 || (bits >> std::countr_zero(bits)) < (uint64_t{1} << 24);
 }
 
-// 1 sign, 5 exponent and 10 fraction bits.
-float to_float(Half value) {
-  const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000U) << 16;
-  const uint32_t exponent = (value.bits >> 10) & 0x1fU;
-  const uint32_t fraction = value.bits & 0x3ffU;
-  if (exponent == 0) {  // zero, or a multiple of 2⁻²⁴
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
-    return sign == 0 ? magnitude : -magnitude;
-  }
-  const uint32_t wide = exponent == 0x1fU ? 0xffU : exponent + 127 - 15;
-  return std::bit_cast<float>(sign | (wide << 23) | (fraction << 13));
-}
+float to_float(Half value) { return from_f16(value.bits); }
 float to_float(Bf16 value) { return from_bf16(value.bits); }
 float to_float(Bool value) { return static_cast<float>(value.byte); }
 template <class Number>
 float to_float(Number value) {
   return static_cast<float>(value);
+}
+
+// The same for i64.
+bool fits_i64(Bool value) { return fits(value); }
+template <std::integral Whole>
+bool fits_i64(Whole value) {
+  return std::in_range<int64_t>(value);
+}
+int64_t to_i64(Bool value) { return value.byte; }
+template <std::integral Whole>
+int64_t to_i64(Whole value) {
+  return static_cast<int64_t>(value);
+}
+
+// And from f32: each format says whether it can hold a value, and how.
+bool can_hold(Half, float value) { return !rounds_to_infinity(value, 65520.0F); }
+bool can_hold(Bf16, float value) { return !rounds_to_infinity(value, 0x1.ffp127F); }
+bool can_hold(float, float) { return true; }
+bool can_hold(double, float) { return true; }
+void assign(Half& to, float value) { to.bits = to_f16(value); }
+void assign(Bf16& to, float value) { to.bits = to_bf16(value); }
+template <std::floating_point Number>
+void assign(Number& to, float value) {
+  to = value;
 }
 
 template <class Stored>
@@ -90,12 +111,18 @@ Stored load(const std::byte* from) {
 
 // Calls work with a value of the type that the format is stored as.
 template <class Work>
-auto with_type(const Dtype& dtype, const Work& work) {
+auto with_float_type(const Dtype& dtype, const Work& work) {
   const std::string_view name = dtype.name;
   if (name == "f16") return work(Half{});
   if (name == "bf16") return work(Bf16{});
   if (name == "f32") return work(float{});
-  if (name == "f64") return work(double{});
+  check(name == "f64", "io::Dtype", name, " cannot be converted");
+  return work(double{});
+}
+
+template <class Work>
+auto with_whole_type(const Dtype& dtype, const Work& work) {
+  const std::string_view name = dtype.name;
   if (name == "bool") return work(Bool{});
   if (name == "i8") return work(int8_t{});
   if (name == "i16") return work(int16_t{});
@@ -104,16 +131,23 @@ auto with_type(const Dtype& dtype, const Work& work) {
   if (name == "u8") return work(uint8_t{});
   if (name == "u16") return work(uint16_t{});
   if (name == "u32") return work(uint32_t{});
-  check(name == "u64", "io::decode", name, " has no way to f32");
+  check(name == "u64", "io::Dtype", name, " is no format of whole numbers");
   return work(uint64_t{});
 }
 
-std::string explain(Bool value) { return "bool byte " + std::to_string(value.byte) + " is neither 0 nor 1"; }
-std::string explain(double value) {
+template <class Work>
+auto with_type(const Dtype& dtype, const Work& work) {
+  return is_whole(dtype) ? with_whole_type(dtype, work) : with_float_type(dtype, work);
+}
+
+std::string shortest_text(std::floating_point auto value) {
   std::array<char, 32> digits{};
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
-  return std::string(digits.data(), end) + " is beyond the range of f32, ±3.4e38";
+  return {digits.data(), end};
 }
+
+std::string explain(Bool value) { return "bool byte " + std::to_string(value.byte) + " is neither 0 nor 1"; }
+std::string explain(double value) { return shortest_text(value) + " is beyond the range of f32, ±3.4e38"; }
 template <std::integral Whole>
 std::string explain(Whole value) {
   return std::to_string(value) + " is a whole number that f32 cannot hold exactly";
@@ -121,6 +155,12 @@ std::string explain(Whole value) {
 template <class Always>
 std::string explain(Always /*value*/) {
   return "fits";
+}
+
+std::string explain_i64(Bool value) { return explain(value); }
+template <std::integral Whole>
+std::string explain_i64(Whole value) {
+  return std::to_string(value) + " is beyond the range of i64";
 }
 
 const Dtype* find(std::string_view Dtype::*member, std::string_view name) {
@@ -134,6 +174,10 @@ const Dtype* dtype_of_npy(std::string_view name) { return find(&Dtype::npy, name
 
 const Dtype* dtype_of_safetensors(std::string_view name) { return find(&Dtype::safetensors, name); }
 
+bool is_whole(const Dtype& dtype) {
+  return dtype.name == "bool" || dtype.name.front() == 'i' || dtype.name.front() == 'u';
+}
+
 size_t decode(const Dtype& dtype, const std::byte* from, std::span<float> to) {
   return with_type(dtype, [&]<class Stored>(Stored) {
     for (size_t i = 0; i < to.size(); ++i) {
@@ -145,8 +189,53 @@ size_t decode(const Dtype& dtype, const std::byte* from, std::span<float> to) {
   });
 }
 
-std::string why_not(const Dtype& dtype, const std::byte* from) {
+size_t decode(const Dtype& dtype, const std::byte* from, std::span<int64_t> to) {
+  return with_whole_type(dtype, [&]<class Stored>(Stored) {
+    for (size_t i = 0; i < to.size(); ++i) {
+      const auto value = load<Stored>(from + i * sizeof(Stored));
+      if (!fits_i64(value)) return i;
+      to[i] = to_i64(value);
+    }
+    return to.size();
+  });
+}
+
+std::string why_not_f32(const Dtype& dtype, const std::byte* from) {
   return with_type(dtype, [&]<class Stored>(Stored) { return explain(load<Stored>(from)); });
+}
+
+std::string why_not_i64(const Dtype& dtype, const std::byte* from) {
+  return with_whole_type(dtype, [&]<class Stored>(Stored) { return explain_i64(load<Stored>(from)); });
+}
+
+size_t count_encodable(const Dtype& dtype, std::span<const float> values) {
+  constexpr size_t kBlock = 1024;  // a loop without an exit becomes vectors; the exit is between blocks
+  return with_float_type(dtype, [&]<class Stored>(Stored format) {
+    const auto fit = [&](float value) { return can_hold(format, value); };
+    size_t begin = 0;
+    for (; begin < values.size(); begin += kBlock) {
+      int misfits = 0;
+      for (const float value : values.subspan(begin, std::min(kBlock, values.size() - begin))) misfits += !fit(value);
+      if (misfits > 0) break;
+    }
+    const auto rest = values.subspan(std::min(begin, values.size()));
+    return static_cast<size_t>(std::find_if_not(rest.begin(), rest.end(), fit) - values.begin());
+  });
+}
+
+std::string why_not_encoded(const Dtype& dtype, float value) {
+  return shortest_text(value) + " is beyond the range of " + std::string(dtype.name) +
+         (dtype.name == "f16" ? ", ±65504" : ", ±3.39e38");
+}
+
+void encode(const Dtype& dtype, std::span<const float> from, std::byte* to) {
+  with_float_type(dtype, [from, to]<class Stored>(Stored) {
+    for (size_t i = 0; i < from.size(); ++i) {
+      Stored value;
+      assign(value, from[i]);
+      std::memcpy(to + i * sizeof(Stored), &value, sizeof(Stored));
+    }
+  });
 }
 
 }  // namespace heed::io

@@ -68,6 +68,15 @@ size_t note(const std::string& name) {
   return place;
 }
 
+// fsync: 0 or an errno. A file system that has no fsync (EINVAL) is taken as it is.
+int sync_to_disk(int descriptor) {
+  int error = 0;
+  do {
+    error = ::fsync(descriptor) == 0 ? 0 : errno;
+  } while (error == EINTR);
+  return error == EINVAL ? 0 : error;
+}
+
 void forget(size_t place) {
   if (place < noted_names.size()) ::free(noted_names[place].exchange(nullptr));
 }
@@ -174,28 +183,36 @@ OutputFile::~OutputFile() {
   forget(noted_);
 }
 
-void OutputFile::write(const void* data, size_t count) {
-  const char* at = static_cast<const char*>(data);
-  while (count > 0) {
-    const ssize_t done = ::write(descriptor_.number(), at, count);
+void OutputFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(descriptor_.number(), bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail_to_write(errno);
-    at += done;
-    count -= static_cast<size_t>(done);
+    bytes = bytes.subspan(static_cast<size_t>(done));
   }
 }
 
-void OutputFile::write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
-
-void OutputFile::write(std::span<const float> values) { write(values.data(), values.size_bytes()); }
+void OutputFile::write(std::string_view bytes) { write(std::as_bytes(std::span(bytes))); }
 
 void OutputFile::commit() {
+  if (!temporary_.empty()) {
+    if (const int error = sync_to_disk(descriptor_.number())) fail_to_write(error);
+  }
   // Some file systems report a full disk only here.
   if (::close(descriptor_.release()) != 0) fail_to_write(errno);
   if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), target_.target.c_str()) != 0) fail_to_write(errno);
   forget(noted_);
   temporary_.clear();
+  sync_directory();
+}
+
+void OutputFile::sync_directory() const {
+  const Descriptor directory(::open(directory_of(target_.target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const int error = directory.number() < 0 ? errno : sync_to_disk(directory.number());
+  if (error == 0 || error == EACCES) return;
+  throw FileError(target_.given, {.what = "the file is written, but a power failure may undo it: " + system_text(error),
+                                  .where = "fsync of its directory"});
 }
 
 void write_file(const std::string& path, std::string_view bytes) {

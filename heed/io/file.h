@@ -1,4 +1,4 @@
-// Files: positional reads that report every failure, and atomic writes.
+// Files: positional reads that report every failure, and atomic, durable writes.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,8 @@ class InputFile {
   explicit InputFile(std::string path);
 
   const std::string& path() const { return path_; }
-  int64_t size() const { return size_; }
+  int64_t size() const { return size_; }  // when it was opened
+  int descriptor() const { return descriptor_.number(); }
 
   // Fills `into` with the bytes from `offset` on; an error if the file is too short.
   void read(int64_t offset, std::span<std::byte> into) const;
@@ -63,6 +64,10 @@ class InputFile {
 // A file that appears under its path only when commit() is called. Until then it is a temporary file in the same
 // directory, which is removed on destruction or by remove_temporaries(). A target that is written to directly (a
 // device, a pipe, an open file) gets the bytes at once.
+//
+// After commit() the file also survives a power failure: its bytes are on the disk before it takes its name (fsync,
+// rename), and the name before commit() returns (fsync of the directory, if it may be opened for reading). Without the
+// first, a file system may keep the new name and lose the bytes, and the old file is gone too.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -71,14 +76,14 @@ class OutputFile {
   ~OutputFile();
 
   void write(std::string_view bytes);
-  void write(std::span<const float> values);  // their bytes in memory
+  void write(std::span<const std::byte> bytes);
   void commit();
 
  private:
   static constexpr size_t kNotNoted = static_cast<size_t>(-1);
 
   void open_temporary();
-  void write(const void* data, size_t count);
+  void sync_directory() const;
   [[noreturn]] void fail_to_write(int error) const;
 
   OutputTarget target_;

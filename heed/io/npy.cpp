@@ -38,7 +38,7 @@ void write_npy(const std::string& path, const Tensor& values) {
   check_writable("write_npy", values);
   OutputFile file(path);
   file.write(header_of(values.shape()));
-  file.write(values.values());
+  file.write(std::as_bytes(values.values()));
   file.commit();
 }
 

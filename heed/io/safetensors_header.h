@@ -18,6 +18,9 @@ struct SafetensorsContents {
   std::vector<std::string> names{};
   std::map<std::string, StoredArray> tensors{};
   std::map<std::string, std::string> metadata{};
+
+  // An unknown name is a FileError that suggests a known one.
+  const StoredArray& find(const std::string& name) const;
 };
 
 // Opens the file and validates its whole header.

@@ -38,37 +38,43 @@ class FirstFastest {
   int64_t position_ = 0;
 };
 
-// "element [1, 2]" for the element with this number in the file.
-std::string element_text(const StoredArray& stored, int64_t number) {
-  std::vector<int64_t> index(stored.shape.size());
-  for (size_t step = 0; step < index.size(); ++step) {
-    const size_t i = stored.first_fastest ? step : index.size() - 1 - step;
-    index[i] = number % stored.shape[i];
-    number /= stored.shape[i];
+// What depends on the type that values are converted to.
+std::string why_not(const StoredArray& stored, const std::byte* value, std::span<float> /*to*/) {
+  return why_not_f32(*stored.dtype, value);
+}
+std::string why_not(const StoredArray& stored, const std::byte* value, std::span<int64_t> /*to*/) {
+  return why_not_i64(*stored.dtype, value);
+}
+std::string hint_for(std::span<float> /*to*/) {
+  return "numbers are computed in f32; convert or scale the array before saving it";
+}
+std::string hint_for(std::span<int64_t> /*to*/) { return "save it as i64"; }
+
+// Fills `values`, all elements of the array in row-major order.
+template <class T>
+void read_values(const InputFile& file, const StoredArray& stored, std::span<T> values) {
+  constexpr int64_t kPiece = 1 << 15;  // elements; small enough to stay in cache from file to tensor
+  const auto element_bytes = static_cast<int64_t>(stored.dtype->bits / 8);
+  const auto count = static_cast<int64_t>(values.size());
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(count, kPiece) * element_bytes));
+  std::vector<T> scattered(stored.first_fastest ? static_cast<size_t>(std::min(count, kPiece)) : 0);
+  FirstFastest position(stored.shape);
+  for (int64_t begin = 0; begin < count; begin += kPiece) {
+    const auto size = static_cast<size_t>(std::min(kPiece, count - begin));
+    file.read(stored.offset + begin * element_bytes, std::span(bytes).first(size * static_cast<size_t>(element_bytes)));
+    const auto to =
+        stored.first_fastest ? std::span(scattered).first(size) : values.subspan(static_cast<size_t>(begin), size);
+    const size_t done = decode(*stored.dtype, bytes.data(), to);
+    if (done < size) {
+      const std::string element = element_text(stored.shape, begin + static_cast<int64_t>(done), stored.first_fastest);
+      throw FileError(file.path(), {.what = why_not(stored, &bytes[done * static_cast<size_t>(element_bytes)], values),
+                                    .where = stored.where.empty() ? element : stored.where + ", " + element,
+                                    .hint = hint_for(values)});
+    }
+    if (stored.first_fastest) {
+      for (const T value : to) values[static_cast<size_t>(position.next())] = value;
+    }
   }
-  return "element " + to_text(index);
-}
-
-[[noreturn]] void fail_at(const InputFile& file, const StoredArray& stored, int64_t number, const std::byte* value) {
-  std::string where = stored.where.empty() ? "" : stored.where + ", ";
-  where += element_text(stored, number);
-  throw FileError(file.path(), {.what = why_not(*stored.dtype, value),
-                                .where = where,
-                                .hint = "numbers are computed in f32; convert or scale the array before saving it"});
-}
-
-// Rows cost work even if they have no elements: a file of a few bytes must not cause a year of it.
-void check_empty(const InputFile& file, const StoredArray& stored) {
-  constexpr int64_t kMost = 65536;
-  if (std::find(stored.shape.begin(), stored.shape.end(), 0) == stored.shape.end()) return;
-  int64_t others = 1;  // byte_count has seen that they do not overflow
-  for (const int64_t size : stored.shape) others *= std::max<int64_t>(size, 1);
-  if (others <= kMost) return;
-  throw FileError(file.path(), {.what = "an array of shape " + to_text(stored.shape) +
-                                        " has no elements, and its other sizes make " + std::to_string(others) +
-                                        "; at most " + std::to_string(kMost) + " are taken",
-                                .where = stored.where,
-                                .hint = "is a size of 0 meant? save the array with the sizes that it needs"});
 }
 
 int64_t count_nonfinite(std::span<const float> values) {
@@ -92,31 +98,42 @@ std::optional<int64_t> byte_count(const Dtype& dtype, const std::vector<int64_t>
   return bits / 8;
 }
 
+void check_empty(const InputFile& file, const StoredArray& stored) {
+  constexpr int64_t kMost = 65536;
+  if (std::find(stored.shape.begin(), stored.shape.end(), 0) == stored.shape.end()) return;
+  int64_t others = 1;  // byte_count has seen that they do not overflow
+  for (const int64_t size : stored.shape) others *= std::max<int64_t>(size, 1);
+  if (others <= kMost) return;
+  throw FileError(file.path(), {.what = "an array of shape " + to_text(stored.shape) +
+                                        " has no elements, and its other sizes make " + std::to_string(others) +
+                                        "; at most " + std::to_string(kMost) + " are taken",
+                                .where = stored.where,
+                                .hint = "is a size of 0 meant? save the array with the sizes that it needs"});
+}
+
 Array read_stored(const InputFile& file, const StoredArray& stored) {
-  constexpr int64_t kPiece = 1 << 15;  // elements; small enough to stay in cache from file to tensor
   check_empty(file, stored);
-  const auto element_bytes = static_cast<int64_t>(stored.dtype->bits / 8);
   Array result{Tensor(stored.shape), std::string(stored.dtype->name)};
-  const std::span<float> values = result.values.values();
-  const auto count = static_cast<int64_t>(values.size());
-  std::vector<std::byte> bytes(static_cast<size_t>(std::min(count, kPiece) * element_bytes));
-  std::vector<float> scattered(stored.first_fastest ? static_cast<size_t>(std::min(count, kPiece)) : 0);
-  FirstFastest position(stored.shape);
-  for (int64_t begin = 0; begin < count; begin += kPiece) {
-    const auto size = static_cast<size_t>(std::min(kPiece, count - begin));
-    file.read(stored.offset + begin * element_bytes, std::span(bytes).first(size * static_cast<size_t>(element_bytes)));
-    const auto to =
-        stored.first_fastest ? std::span(scattered).first(size) : values.subspan(static_cast<size_t>(begin), size);
-    const size_t done = decode(*stored.dtype, bytes.data(), to);
-    if (done < size) {
-      fail_at(file, stored, begin + static_cast<int64_t>(done), &bytes[done * static_cast<size_t>(element_bytes)]);
-    }
-    if (stored.first_fastest) {
-      for (const float value : to) values[static_cast<size_t>(position.next())] = value;
-    }
-  }
-  result.nonfinite = count_nonfinite(values);
+  read_values(file, stored, result.values.values());
+  result.nonfinite = count_nonfinite(result.values.values());
   return result;
+}
+
+TensorOf<int64_t> read_stored_integers(const InputFile& file, const StoredArray& stored) {
+  check_empty(file, stored);
+  TensorOf<int64_t> result(stored.shape);
+  read_values(file, stored, result.values());
+  return result;
+}
+
+std::string element_text(const std::vector<int64_t>& shape, int64_t number, bool first_fastest) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t step = 0; step < index.size(); ++step) {
+    const size_t i = first_fastest ? step : index.size() - 1 - step;
+    index[i] = number % shape[i];
+    number /= shape[i];
+  }
+  return "element " + to_text(index);
 }
 
 void check_writable(const char* function, const Tensor& values) {

@@ -27,9 +27,16 @@ struct StoredArray {
 // nonzero sizes, overflows int64. Sizes are ≥ 0.
 std::optional<int64_t> byte_count(const Dtype& dtype, const std::vector<int64_t>& shape);
 
-// Reads and converts it in chunks. The caller has checked that the file holds all of its bytes. Rejects empty arrays
-// whose nonzero sizes are too large.
+// Rejects empty arrays whose nonzero sizes are too large. Rows cost work even if they have no elements: a file of a few
+// bytes must not cause a year of it.
+void check_empty(const InputFile& file, const StoredArray& stored);
+
+// Reads and converts it in chunks. The caller has checked that the file holds all of its bytes. Both call check_empty.
 Array read_stored(const InputFile& file, const StoredArray& stored);
+TensorOf<int64_t> read_stored_integers(const InputFile& file, const StoredArray& stored);  // is_whole(*stored.dtype)
+
+// "element [1, 2]" for the element with this number in the file.
+std::string element_text(const std::vector<int64_t>& shape, int64_t number, bool first_fastest = false);
 
 // Rejects tensors that cannot be stored: those without a shape (default-constructed) or with more than 64 dimensions.
 void check_writable(const char* function, const Tensor& values);

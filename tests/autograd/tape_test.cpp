@@ -288,7 +288,7 @@ TEST(Tape, ClearingBeginsTheNextStepOfDropout) {
   EXPECT_EQ(tape.next_dropout_site(), 0U);
   EXPECT_EQ(tape.next_dropout_site(), 1U);
   tape.clear();
-  EXPECT_EQ(tape.dropout_key().step, 4U);
+  EXPECT_EQ(tape.step_key().step, 4U);
   EXPECT_EQ(tape.next_dropout_site(), 0U);
 }
 

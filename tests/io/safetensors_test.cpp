@@ -2,29 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <limits>
 
 #include "tests/io/expect_file_error.h"
+#include "tests/io/safetensors_bytes.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temporary_directory.h"
 
 namespace heed::test {
 namespace {
-
-std::string with_length(uint64_t length, const std::string& rest) {
-  std::string bytes(sizeof(length), '\0');
-  std::memcpy(bytes.data(), &length, sizeof(length));
-  return bytes + rest;
-}
-
-std::string file_of(const std::string& header, const std::string& data = "") {
-  return with_length(header.size(), header + data);
-}
-
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
-                  const std::string& offsets) {
-  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
-}
 
 class Safetensors : public testing::Test {
  protected:
@@ -192,43 +178,46 @@ TEST_F(Safetensors, TensorsMustCoverTheDataExactly) {
   refused(file_of("{}", kEight), {"end at byte 0", "has 8"});
 }
 
-TEST_F(Safetensors, WrittenTensorsReadBackWithTheirBits) {
-  Tensor a({2, 3});
-  Tensor b(std::vector<int64_t>{});
-  const Tensor c({4, 0});
-  float next = 0.3F;
-  for (float& value : a.values()) value = next *= -7.7F;
-  b.values()[0] = std::numeric_limits<float>::infinity();
-  const std::map<std::string, std::string> metadata = {{"format", "pt"}, {"quote\"\n", "größe"}};
-  const std::string path = directory_.file("y.safetensors");
-  io::write_safetensors(path, {{"z.weight", &a}, {"a \"b\"", &b}, {"none", &c}}, metadata);
-  const std::string bytes = bytes_of(path);
-  EXPECT_EQ((bytes.size() - 7 * sizeof(float)) % 8, 0U) << "numbers are aligned";
-  const io::SafetensorsFile file(path);
-  EXPECT_EQ(file.names(), (std::vector<std::string>{"z.weight", "a \"b\"", "none"}));
-  EXPECT_EQ(file.metadata(), metadata);
-  const io::Array read = file.read("z.weight");
-  EXPECT_EQ(read.values.shape(), a.shape());
-  EXPECT_EQ(std::memcmp(read.values.values().data(), a.values().data(), a.values().size_bytes()), 0);
-  EXPECT_EQ(file.read("a \"b\"").nonfinite, 1);
-  EXPECT_EQ(file.shape("none"), c.shape());
-  io::write_safetensors(path, {});
-  EXPECT_TRUE(io::SafetensorsFile(path).names().empty());
+TEST_F(Safetensors, IntegersAreReadExactly) {
+  const std::string data("\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\xff\1\0\7\0\0\x80\x3f", 23);
+  const auto file =
+      open(file_of("{" + entry("ids", "I64", "[1,1]", "[0,8]") + "," + entry("big", "U64", "[]", "[8,16]") + "," +
+                       entry("keep", "BOOL", "[2]", "[16,18]") + "," + entry("byte", "U8", "[1]", "[18,19]") + "," +
+                       entry("x", "F32", "[1]", "[19,23]") + "}",
+                   data));
+  EXPECT_EQ(file.read_integers("ids").values()[0], std::numeric_limits<int64_t>::max()) << "f32 could not hold it";
+  EXPECT_EQ(file.read_integers("ids").shape(), (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(file.read_integers("keep").values()[0], 1);
+  EXPECT_EQ(file.read_integers("byte").values()[0], 7);
+  expect_file_error([&] { file.read("ids"); }, file.path(),
+                    {"f32 cannot hold exactly", "tensor 'ids', element [0, 0]"});
+  expect_file_error([&] { file.read_integers("big"); }, file.path(),
+                    {"18446744073709551615 is beyond the range of i64", "tensor 'big', element []"}, "i64");
+  expect_file_error([&] { file.read_integers("x"); }, file.path(), {"is f32", "tensor 'x'"}, "read()");
+  expect_file_error([&] { file.read_integers("y"); }, file.path(), {"no tensor is named 'y'"});
 }
 
-TEST_F(Safetensors, WhatTheFormatCannotHoldIsNotWritten) {
-  const Tensor x({1});
-  const Tensor empty;
-  const std::string path = directory_.file("y.safetensors");
-  const auto refuse = [&](const std::vector<std::pair<std::string, const Tensor*>>& tensors, const std::string& part) {
-    expect_error("write_safetensors", [&] { io::write_safetensors(path, tensors); }, {part});
-  };
-  refuse({{"x", &x}, {"x", &x}}, "'x' is taken");
-  refuse({{"__metadata__", &x}}, "'__metadata__' is taken");
-  refuse({{"x", nullptr}}, "no tensor was given for 'x'");
-  refuse({{"x", &empty}}, "never given a shape");
-  refuse({{"\xff", &x}}, "not UTF-8");
-  EXPECT_TRUE(directory_.names().empty());
+// Every byte of length and header is changed in turn.
+TEST_F(Safetensors, FilesWithOneWrongByteAreReadOrRefused) {
+  const std::string whole = file_of(
+      "{" + entry("x", "F32", "[2]", "[0,8]") + "," + entry("y", "I64", "[1]", "[8,16]") + "}", kEight + kEight);
+  const std::string path = directory_.file("w.safetensors");
+  int refusals = 0;
+  for (size_t at = 0; at < whole.size() - 16; ++at) {
+    for (const char wrong : {'\0', '"', '9'}) {
+      std::string bytes = whole;
+      bytes[at] = wrong;
+      directory_.file("w.safetensors", bytes);
+      try {
+        const io::SafetensorsFile file(path);
+        for (const std::string& name : file.names()) file.read(name);
+      } catch (const io::FileError& error) {
+        ++refusals;
+        ASSERT_EQ(error.path(), path);
+      }
+    }
+  }
+  EXPECT_GT(refusals, 200);
 }
 
 }  // namespace
