@@ -59,6 +59,8 @@ class Tape {
   Var leaf(const float* values, const Dims& shape);
   // Read in place; backward adds to its gradient unless it is frozen.
   Var parameter(const Parameter& parameter);
+  // The same; an absent parameter gives an empty Var.
+  Var optional_parameter(const Parameter& optional) { return optional.given() ? parameter(optional) : Var(); }
 
   // Forgets all Vars and keeps the memory. The next step of dropout begins.
   void clear();

@@ -19,6 +19,8 @@ class Initialiser {
   void normal(Parameter& parameter, float deviation);
   // Uniform in ±√(6 / (inputs + outputs)) for a weight [outputs, inputs, …]: Glorot and Bengio's.
   void xavier_uniform(Parameter& weight);
+  // Normal with deviation √(2 / (inputs + outputs)).
+  void xavier_normal(Parameter& weight);
 
  private:
   Rng rng_;

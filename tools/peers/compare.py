@@ -2,7 +2,7 @@
 
 Started by tools/peers/compare. Each round of a row measures Heed, then PyTorch, then ONNX Runtime, on the same cores
 with the same number of threads. Shares are of the multiply-add peak that `heed bench probe` finds around each
-repetition, for all of them.
+repetition, for all of them. Rows of training are in whole steps per second, on one thread and on all cores.
 """
 
 import argparse
@@ -16,6 +16,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PEERS = {"torch": "PyTorch", "onnxruntime": "ONNX Runtime"}
+USAGE_ERROR = 2  # exit code of `heed` where it does not know a command
+REPETITIONS = 7
+TRAINING_REPETITIONS = 3  # of whole steps, which take up to seconds each
 
 
 def parse_arguments():
@@ -44,15 +47,30 @@ def cores_for(threads):
 
 
 def heed_rows(arguments):
-    """Pairs of a bench command and a row name."""
+    """The rows to measure: command of `heed bench`, name, threads."""
+    cores = len(os.sched_getaffinity(0))
     rows = []
-    for command in ("attention", "decode", "matmul"):
+    for command in ("attention", "decode", "matmul", "train"):
         listing = [str(arguments.heed), "bench", command, "--list"] + ["--quick"] * arguments.quick
-        lines = subprocess.run(listing, check=True, text=True, capture_output=True).stdout.splitlines()
-        for group, name in (line.split() for line in lines):
-            if arguments.rows in name and group not in ("memory", "length") and is_compared(command, name):
-                rows.append((command, name))
+        done = subprocess.run(listing, text=True, capture_output=True)
+        if command == "train" and done.returncode == USAGE_ERROR:
+            print(f"compare: {arguments.heed} has no `heed bench train`; its rows are left out", file=sys.stderr)
+            continue
+        if done.returncode != 0:
+            sys.exit(f"compare: error: {' '.join(listing)} failed:\n{done.stderr}")
+        for group, name in (line.split() for line in done.stdout.splitlines()):
+            if arguments.rows not in title_of(command, name) or group in ("memory", "length"):
+                continue
+            if command == "train":
+                rows += [(command, name, threads) for threads in sorted({1, cores})]
+            elif is_compared(command, name):
+                rows.append((command, name, cores if name.endswith("-threads") else 1))
     return rows
+
+
+def title_of(command, name):
+    """What the table calls a row. The names of training are those of its models."""
+    return f"train-{name}" if command == "train" else name
 
 
 def is_compared(command, name):
@@ -68,16 +86,24 @@ def is_compared(command, name):
 
 
 def measure_heed(arguments, command, name, threads):
-    line = [str(arguments.heed), "bench", command, "--json", "--case", name, "--repetitions", "7"]
+    repetitions = TRAINING_REPETITIONS if command == "train" else REPETITIONS
+    line = [str(arguments.heed), "bench", command, "--json", "--case", name, "--repetitions", str(repetitions)]
     if arguments.isa:
         line += ["--isa", arguments.isa]
-    if name.endswith("-threads"):
+    if command == "train" or name.endswith("-threads"):
         line += ["--threads", str(threads)]
     cores = cores_for(threads)
     done = subprocess.run(line, text=True, capture_output=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
     if done.returncode != 0:
         sys.exit(f"compare: error: {' '.join(line)} failed:\n{done.stderr}")
     return json.loads(done.stdout)["rows"][0]
+
+
+def speed_of(measured, command):
+    """The share of the peak, of training steps per second; None where a peer could not do the row."""
+    if not measured:
+        return None
+    return 1e3 / measured["milliseconds"] if command == "train" else measured["of_peak"]
 
 
 class Peer:
@@ -100,9 +126,9 @@ class Peer:
         return json.loads(answer)
 
     def measure(self, row):
-        """The share of the peak, or None where the peer cannot do the row."""
+        """{"of_peak": …}, of training {"milliseconds": …}; {} where the peer cannot do the row."""
         print(json.dumps(row), file=self.process.stdin, flush=True)
-        return self.read().get("of_peak")
+        return self.read()
 
     def close(self):
         self.process.stdin.close()
@@ -113,34 +139,38 @@ def geometric_mean(values):
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
-def compare_row(arguments, peers, command, name):
+def compare_row(arguments, peers, command, name, threads):
     """One line of the table: medians over the rounds."""
-    threads = len(os.sched_getaffinity(0)) if name.endswith("-threads") else 1
-    shares = {"heed": []} | {peer: [] for peer in PEERS}
+    speeds = {"heed": []} | {peer: [] for peer in PEERS}
     for _ in range(arguments.rounds):
         row = measure_heed(arguments, command, name, threads)
-        shares["heed"].append(row["of_peak"])
+        speeds["heed"].append(speed_of(row, command))
         for peer in PEERS:
             if arguments.isa == "avx2" and peer == "onnxruntime":
                 continue
             if (peer, threads) not in peers:
                 peers[peer, threads] = Peer(peer, threads, arguments)
-            share = peers[peer, threads].measure(row)
-            if share is not None:
-                shares[peer].append(share)
-    line = {"name": name, "threads": threads, "isa": row["isa"], "heed": statistics.median(shares["heed"])}
+            speed = speed_of(peers[peer, threads].measure(row), command)
+            if speed is not None:
+                speeds[peer].append(speed)
+    line = {"name": title_of(command, name), "threads": threads, "isa": row["isa"],
+            "unit": "steps/s" if command == "train" else "of_peak", "heed": statistics.median(speeds["heed"])}
     for peer in PEERS:
-        if shares[peer]:
-            line[peer] = statistics.median(shares[peer])
-            line["of_" + peer] = statistics.median(ours / theirs for ours, theirs in zip(shares["heed"], shares[peer]))
+        if speeds[peer]:
+            line[peer] = statistics.median(speeds[peer])
+            line["of_" + peer] = statistics.median(ours / theirs for ours, theirs in zip(speeds["heed"], speeds[peer]))
     return line
 
 
 def cells_of(line):
-    """The texts of a line: shares in percent, ratios."""
-    percent = lambda key: f"{100 * line[key]:.0f} %" if key in line else ""
+    """The texts of a line: shares in percent or steps per second, ratios."""
+    def speed(key):
+        if key not in line:
+            return ""
+        return f"{line[key]:.2f} /s" if line["unit"] == "steps/s" else f"{100 * line[key]:.0f} %"
+
     ratio = lambda key: f"{line[key]:.2f}" if key in line else ""
-    return [line["name"], str(line["threads"]), percent("heed"), percent("torch"), percent("onnxruntime"),
+    return [line["name"], str(line["threads"]), speed("heed"), speed("torch"), speed("onnxruntime"),
             ratio("of_torch"), ratio("of_onnxruntime")]
 
 
@@ -152,7 +182,7 @@ class Table:
 
     def __init__(self, markdown):
         self.markdown = markdown
-        self.widths = [40] + [len(title) for title in HEADER[1:]]
+        self.widths = [40] + [max(len(title), 8) for title in HEADER[1:]]
         self.write(HEADER)
         if markdown:
             print("|---" + "|--:" * (len(HEADER) - 1) + "|")
@@ -190,9 +220,9 @@ def main():
         sys.exit(f"compare: error: no row has '{arguments.rows}' in its name")
     table = None if arguments.json else Table(arguments.markdown)
     peers, lines = {}, []
-    for index, (command, name) in enumerate(rows):
-        print(f"compare: {index + 1} of {len(rows)}: {name}", file=sys.stderr)
-        lines.append(compare_row(arguments, peers, command, name))
+    for index, row in enumerate(rows):
+        print(f"compare: {index + 1} of {len(rows)}: {title_of(*row[:2])}", file=sys.stderr)
+        lines.append(compare_row(arguments, peers, *row))
         if table:
             table.write(cells_of(lines[-1]))
     for worker in peers.values():
@@ -203,7 +233,7 @@ def main():
         return
     print()
     print("\n".join(summary(lines)))
-    print(f"Shares are of the multiply-add peak, f32, {lines[0]['isa']}. {cpu_name()}; "
+    print(f"% of the multiply-add peak, /s training steps per second; f32, {lines[0]['isa']}. {cpu_name()}; "
           + ", ".join(f"{PEERS[peer]} {version}" for peer, version in versions.items()))
 
 

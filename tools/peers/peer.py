@@ -1,8 +1,8 @@
 """Measures rows in one peer: peer.py torch|onnxruntime THREADS HEED ISA
 
-First says {"version": …}. Then reads a row of `heed bench --json` on each line and answers {"of_peak": …}, or {} where
-the peer cannot do it. The harness is that of bench/harness.cpp: each repetition lies between two probes of the machine,
-repetitions from a busy phase are repeated, and the median ratio counts.
+First says {"version": …}. Then reads a row of `heed bench --json` on each line and answers {"of_peak": …}, for a row of
+kind train {"milliseconds": …}, or {} where the peer cannot do it. The harness is that of bench/harness.cpp: each
+repetition lies between two probes of the machine, repetitions from a busy phase are repeated, and the median counts.
 """
 
 import copy
@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 LEAST_SECONDS = 4e-3
-REPETITIONS = 7
 MOST_ATTEMPTS = 3
 BUSY_BELOW = 0.94
 FIRST_PROBES = 20
@@ -64,25 +63,32 @@ class Harness:
             time.sleep(2e-3)  # a pool that spins gives the cores back
         return (end - start) / calls, on_core, before, self.probe()
 
-    def share_of_peak(self, call, flops):
+    def measure(self, call, wanted):
+        """As many repetitions as are wanted, quiet ones if there are enough."""
         call()
         start = time.perf_counter()
         call()
         calls = max(1, round(LEAST_SECONDS / (time.perf_counter() - start)))
         repetitions, pause = [], FIRST_PAUSE
-        while len(repetitions) < REPETITIONS * MOST_ATTEMPTS:
+        while len(repetitions) < wanted * MOST_ATTEMPTS:
             repetitions.append(self.repeat(call, calls))
             quiet = [each for each in repetitions if self.calm(each) >= BUSY_BELOW]
-            if len(quiet) == REPETITIONS:
-                break
+            if len(quiet) == wanted:
+                return quiet
             if self.calm(repetitions[-1]) < BUSY_BELOW:
                 pause = min(2 * pause, LONGEST_PAUSE)
                 time.sleep(pause)
             else:
                 pause = FIRST_PAUSE
-        chosen = quiet if len(quiet) == REPETITIONS else sorted(repetitions, key=self.calm)[-REPETITIONS:]
+        return sorted(repetitions, key=self.calm)[-wanted:]
+
+    def share_of_peak(self, call, row):
+        flops = row["gflops"] * 1e9 * row["milliseconds"] * 1e-3
         return statistics.median(flops * 1e-9 / seconds / ((before["gflops"] + after["gflops"]) / 2)
-                                 for seconds, _, before, after in chosen)
+                                 for seconds, _, before, after in self.measure(call, row["repetitions"]))
+
+    def milliseconds(self, call, row):
+        return statistics.median(1e3 * seconds for seconds, *_ in self.measure(call, row["repetitions"]))
 
 
 class Torch:
@@ -94,6 +100,9 @@ class Torch:
 
     def calls(self, row):
         """The calls that do a row; the fastest one counts."""
+        if row["kind"] == "train":
+            from torch_training import training_step
+            return [training_step(row["name"])]
         if "width" in row:
             return self.layer(row)
         return [self.matmul(row) if row["kind"] == "matmul" else self.attention(row)]
@@ -152,7 +161,6 @@ class Torch:
         if row["kind"] == "backward":
             return lambda: torch.autograd.grad(saved, inputs, d_out, retain_graph=True)
         return lambda: torch.autograd.grad(forward(), inputs, d_out)
-
 
     def with_option(self, row, inputs):
         """Attention with a score option: biases through the mask of the fused kernel, the others spelled out. Returns
@@ -280,6 +288,8 @@ class OnnxRuntime:
     def calls(self, row):
         import onnx_model
         import numpy
+        if row["kind"] == "train":
+            return []
         random = numpy.random.default_rng(1)
         normal = lambda *shape: random.standard_normal(shape, numpy.float32)
         if row["kind"] == "matmul":
@@ -321,16 +331,22 @@ class OnnxRuntime:
         return [self.bound(model, {"x": normal(*shape)}, shape)]
 
 
+def answer(harness, peer, row):
+    calls = peer.calls(row)
+    if not calls:
+        return {}
+    if row["kind"] == "train":
+        return {"milliseconds": min(harness.milliseconds(call, row) for call in calls)}
+    return {"of_peak": max(harness.share_of_peak(call, row) for call in calls)}
+
+
 def main():
     name, threads, heed, isa = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
     peer = {"torch": Torch, "onnxruntime": OnnxRuntime}[name](threads)
     harness = Harness(heed, isa, threads)
     print(json.dumps({"version": peer.version}), flush=True)
     for line in sys.stdin:
-        row = json.loads(line)
-        flops = row["gflops"] * 1e9 * row["milliseconds"] * 1e-3
-        shares = [harness.share_of_peak(call, flops) for call in peer.calls(row)]
-        print(json.dumps({"of_peak": max(shares)} if shares else {}), flush=True)
+        print(json.dumps(answer(harness, peer, json.loads(line))), flush=True)
 
 
 main()

@@ -1,0 +1,164 @@
+#include "heed/nn/multihead_attention.h"
+
+#include <utility>
+
+#include "heed/autograd/basic_ops.h"
+#include "heed/autograd/linear_ops.h"
+#include "heed/autograd/tape.h"
+#include "heed/core/error.h"
+
+namespace heed::nn {
+namespace {
+
+constexpr const char* kName = "nn::MultiheadAttention";
+
+MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
+  check(options.width > 0 && options.heads > 0 && options.width % options.heads == 0, kName, "width ", options.width,
+        " and ", options.heads, " heads: both must be given, and the heads must divide the width");
+  if (options.kv_heads == 0) options.kv_heads = options.heads;
+  check(options.kv_heads > 0 && options.heads % options.kv_heads == 0, kName, "the ", options.heads,
+        " heads must be a multiple of the ", options.kv_heads, " key/value heads");
+  if (options.key_width == 0) options.key_width = options.width;
+  if (options.value_width == 0) options.value_width = options.width;
+  check(options.key_width > 0 && options.value_width > 0, kName, "key_width ", options.key_width, " and value_width ",
+        options.value_width, "; both must be above 0");
+  check(options.dropout >= 0.0F && options.dropout < 1.0F, kName, "dropout ", options.dropout, " is not in [0, 1)");
+  check((!options.bias_kv && !options.zero_kv) || options.rotary.width == 0, kName,
+        "bias_kv and zero_kv add keys that have no position, so they do not go with rotary positions");
+  check((!options.bias_kv && !options.zero_kv) || !options.alibi, kName,
+        "bias_kv and zero_kv add keys that have no position, so they do not go with ALiBi");
+  return options;
+}
+
+}  // namespace
+
+MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& given)
+    : out_proj(given.width, given.width, {.bias = given.bias}), options(completed(given)) {
+  const int64_t width = options.width;
+  const int64_t kv_width = width / options.heads * options.kv_heads;
+  if (options.key_width == width && options.value_width == width) {
+    in_proj_weight = Parameter({width + 2 * kv_width, width});
+  } else {
+    q_proj_weight = Parameter({width, width});
+    k_proj_weight = Parameter({kv_width, options.key_width});
+    v_proj_weight = Parameter({kv_width, options.value_width});
+  }
+  if (options.bias) in_proj_bias = Parameter({width + 2 * kv_width});
+  if (options.bias_kv) {
+    bias_k = Parameter({1, 1, kv_width});
+    bias_v = Parameter({1, 1, kv_width});
+  }
+  if (options.rotary.width != 0) rotary_ = std::make_shared<const RotaryTable>(options.rotary);
+  if (options.alibi) alibi_slopes_ = std::make_shared<const std::vector<float>>(alibi_slopes(options.heads));
+}
+
+// out_proj's weight has been drawn as of any linear map; its bias starts at 0 like the others here.
+void MultiheadAttention::initialise(Initialiser& draw) {
+  draw.xavier_uniform(in_proj_weight);
+  draw.xavier_uniform(q_proj_weight);
+  draw.xavier_uniform(k_proj_weight);
+  draw.xavier_uniform(v_proj_weight);
+  draw.constant(in_proj_bias, 0.0F);
+  draw.constant(out_proj.bias, 0.0F);
+  draw.xavier_normal(bias_k);
+  draw.xavier_normal(bias_v);
+}
+
+MultiHeadVars MultiheadAttention::vars(Tape& tape) const {
+  MultiHeadVars result;
+  result.in_weight = tape.optional_parameter(in_proj_weight);
+  result.q_weight = tape.optional_parameter(q_proj_weight);
+  result.k_weight = tape.optional_parameter(k_proj_weight);
+  result.v_weight = tape.optional_parameter(v_proj_weight);
+  result.in_bias = tape.optional_parameter(in_proj_bias);
+  result.out_weight = tape.parameter(out_proj.weight);
+  result.out_bias = tape.optional_parameter(out_proj.bias);
+  return result;
+}
+
+AttentionOptions MultiheadAttention::attention_options(const MultiheadAttentionCall& call) const {
+  AttentionOptions result;
+  result.mask = call.mask;
+  result.scores.bias = call.bias;
+  result.scores.dropout.probability = options.dropout;
+  if (alibi_slopes_ != nullptr) result.scores.alibi_slopes = {alibi_slopes_->data(), {options.heads}};
+  return result;
+}
+
+Var MultiheadAttention::operator()(const Var& query, const Var& key, const Var& value,
+                                   const MultiheadAttentionCall& call) const {
+  if (options.bias_kv || options.zero_kv) return with_appended_keys(query, key, value, call);
+  MultiHeadOpOptions layer;
+  layer.heads = options.heads;
+  layer.kv_heads = options.kv_heads;
+  layer.attention = attention_options(call);
+  layer.rotary = rotary_;
+  layer.residual = call.residual;
+  return multihead(query, key, value, vars(query.tape()), layer);
+}
+
+// The keys and values get a few more after the last, which every query sees whatever the mask says.
+Var MultiheadAttention::with_appended_keys(const Var& query, const Var& key, const Var& value,
+                                           const MultiheadAttentionCall& call) const {
+  Tape& tape = query.tape();
+  const int64_t batch = query.size(0);
+  const int64_t t_q = query.size(1);
+  const int64_t t_k = key.size(1);
+  const int64_t d = options.width / options.heads;
+  const int64_t kv_width = d * options.kv_heads;
+  const MultiHeadVars p = vars(tape);
+  // Rows from … from + count of the three weights.
+  const auto project = [&](const Var& x, const Var& own, int64_t from, int64_t count) {
+    const Var weight = p.in_weight.given() ? slice(p.in_weight, 0, from, from + count) : own;
+    return linear(x, weight, p.in_bias.given() ? slice(p.in_bias, 0, from, from + count) : Var());
+  };
+  const Var q = project(query, p.q_weight, 0, options.width);
+  Var k = project(key, p.k_weight, options.width, kv_width);
+  Var v = project(value, p.v_weight, options.width + kv_width, kv_width);
+  const Var zeros = tape.constant(Tensor({batch, 1, kv_width}));
+  if (options.bias_kv) {
+    k = concat({k, zeros + tape.parameter(bias_k)}, 1);
+    v = concat({v, zeros + tape.parameter(bias_v)}, 1);
+  }
+  if (options.zero_kv) {
+    k = concat({k, zeros}, 1);
+    v = concat({v, zeros}, 1);
+  }
+  const int64_t all = k.size(1);
+
+  AttentionOptions attended = attention_options({});
+  const MaskSizes sizes{batch, options.heads, t_q, t_k};
+  call.mask.check_fits(kName, sizes);
+  if (!call.mask.is_none()) {
+    bool* const visible = tape.keep<bool>(batch * options.heads * t_q * all);
+    const View<bool, 4> keep(visible, {batch, options.heads, t_q, all});
+    for (int64_t b = 0; b < batch; ++b) {
+      for (int64_t h = 0; h < options.heads; ++h) {
+        for (int64_t i = 0; i < t_q; ++i) {
+          for (int64_t j = 0; j < all; ++j) keep(b, h, i, j) = j >= t_k || call.mask.visible(sizes, b, h, i, j);
+        }
+      }
+    }
+    attended.mask = Mask::keep(View<const bool, 4>(keep));
+  }
+  if (call.bias.data() != nullptr) {
+    const View<const float, 4>& from = call.bias;
+    check(from.size(2) == t_q && from.size(3) == t_k, kName, "the bias has shape ", from.shape(), " for ", t_q,
+          " queries and ", t_k, " keys");
+    const Shape<4> shape{from.size(0), from.size(1), t_q, all};
+    const View<float, 4> to(tape.keep<float>(element_count(shape)), shape);
+    for (int64_t b = 0; b < shape[0]; ++b) {
+      for (int64_t h = 0; h < shape[1]; ++h) {
+        for (int64_t i = 0; i < t_q; ++i) {
+          for (int64_t j = 0; j < all; ++j) to(b, h, i, j) = j < t_k ? from(b, h, i, j) : 0.0F;
+        }
+      }
+    }
+    attended.scores.bias = to;
+  }
+  const Var heads = attention(q.reshape({batch, t_q, options.heads, d}), k.reshape({batch, all, options.kv_heads, d}),
+                              v.reshape({batch, all, options.kv_heads, d}), attended);
+  return linear(heads.reshape({batch, t_q, options.width}), p.out_weight, p.out_bias, {.residual = call.residual});
+}
+
+}  // namespace heed::nn
