@@ -19,6 +19,7 @@
 #include "heed/attention/reference_row.h"
 #include "heed/attention/score_options.h"
 #include "heed/autograd/attention_ops.h"
+#include "heed/autograd/basic_ops.h"
 #include "heed/autograd/checkpoint.h"
 #include "heed/autograd/linear_ops.h"
 #include "heed/autograd/loss_ops.h"
