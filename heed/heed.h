@@ -48,6 +48,7 @@
 #include "heed/ops/gradient.h"
 #include "heed/ops/linear.h"
 #include "heed/ops/matmul.h"
+#include "heed/ops/norm.h"
 #include "heed/ops/packed_matrix.h"
 #include "heed/ops/panels.h"
 #include "heed/ops/rotary.h"
