@@ -44,6 +44,8 @@
 #include "heed/nn/multihead_decoder.h"
 #include "heed/nn/multihead_weights.h"
 #include "heed/ops/activation.h"
+#include "heed/ops/dropout.h"
+#include "heed/ops/dropout_bits.h"
 #include "heed/ops/glu.h"
 #include "heed/ops/gradient.h"
 #include "heed/ops/linear.h"
