@@ -46,6 +46,7 @@
 #include "heed/ops/activation.h"
 #include "heed/ops/dropout.h"
 #include "heed/ops/dropout_bits.h"
+#include "heed/ops/embedding.h"
 #include "heed/ops/glu.h"
 #include "heed/ops/gradient.h"
 #include "heed/ops/linear.h"
