@@ -80,26 +80,20 @@ int64_t QueryPositions::offset(const MaskSizes& sizes, int64_t b) const {
   return kind_ == Kind::bottom_right ? sizes.t_k - sizes.t_q : 0;
 }
 
+const Mask::Parts Mask::kNoParts;
+
 Mask Mask::causal(QueryPositions positions) {
-  Mask mask;
-  mask.bands_.push_back({kUnlimited, 0, std::move(positions), "causal"});
-  return mask;
+  return Mask({.bands = {{kUnlimited, 0, std::move(positions), "causal"}}});
 }
 
 Mask Mask::window(int64_t left, int64_t right, QueryPositions positions) {
   check(left >= 0 && right >= 0, "Mask::window", "left = ", left, ", right = ", right,
         "; both must be 0 or more (Mask::kUnlimited leaves a side open)");
   const auto side = [](int64_t n) { return n == kUnlimited ? std::string("all") : std::to_string(n); };
-  Mask mask;
-  mask.bands_.push_back({left, right, std::move(positions), "window(" + side(left) + ", " + side(right) + ")"});
-  return mask;
+  return Mask({.bands = {{left, right, std::move(positions), "window(" + side(left) + ", " + side(right) + ")"}}});
 }
 
-Mask Mask::lengths(std::vector<int64_t> lengths) {
-  Mask mask;
-  mask.lengths_.push_back(std::move(lengths));
-  return mask;
-}
+Mask Mask::lengths(std::vector<int64_t> lengths) { return Mask({.lengths = {std::move(lengths)}}); }
 
 Mask Mask::documents(std::vector<int64_t> starts, QueryPositions positions) {
   return documents_by_item(std::vector<std::vector<int64_t>>{std::move(starts)}, std::move(positions));
@@ -114,16 +108,7 @@ Mask Mask::documents_by_item(std::vector<std::vector<int64_t>> starts, QueryPosi
             list[i - 1], ", but each document must begin after the one before it");
     }
   }
-  Mask mask;
-  mask.documents_ = std::move(starts);
-  mask.document_positions_ = std::move(positions);
-  return mask;
-}
-
-Mask Mask::from_dense(View<const bool, 4> values, bool keep) {
-  Mask mask;
-  mask.dense_.push_back({values, keep});
-  return mask;
+  return Mask({.documents = std::move(starts), .document_positions = std::move(positions)});
 }
 
 Mask Mask::keep(View<const bool, 2> visible) { return from_dense(with_leading_ones(visible), true); }
@@ -133,23 +118,26 @@ Mask Mask::block(View<const bool, 2> hidden) { return from_dense(with_leading_on
 Mask Mask::block(View<const bool, 3> hidden) { return from_dense(with_leading_ones(hidden), false); }
 Mask Mask::block(View<const bool, 4> hidden) { return from_dense(hidden, false); }
 
-Mask operator&(Mask a, const Mask& b) {
-  check(a.documents_.empty() || b.documents_.empty(), "Mask::operator&",
+Mask operator&(const Mask& a, const Mask& b) {
+  if (a.is_none() || b.is_none()) return a.is_none() ? b : a;
+  Mask::Parts both = a.parts();
+  const Mask::Parts& more = b.parts();
+  check(both.documents.empty() || more.documents.empty(), "Mask::operator&",
         "both masks have documents; give the starts of all documents to one of them");
-  a.bands_.insert(a.bands_.end(), b.bands_.begin(), b.bands_.end());
-  a.lengths_.insert(a.lengths_.end(), b.lengths_.begin(), b.lengths_.end());
-  a.dense_.insert(a.dense_.end(), b.dense_.begin(), b.dense_.end());
-  if (!b.documents_.empty()) {
-    a.documents_ = b.documents_;
-    a.document_positions_ = b.document_positions_;
+  both.bands.insert(both.bands.end(), more.bands.begin(), more.bands.end());
+  both.lengths.insert(both.lengths.end(), more.lengths.begin(), more.lengths.end());
+  both.dense.insert(both.dense.end(), more.dense.begin(), more.dense.end());
+  if (!more.documents.empty()) {
+    both.documents = more.documents;
+    both.document_positions = more.document_positions;
   }
-  return a;
+  return Mask(std::move(both));
 }
 
 void Mask::check_fits(const char* function, const MaskSizes& sizes) const {
   check_lengths(function, sizes);
-  for (const Band& band : bands_) band.positions.check_fits(function, band.name.c_str(), sizes);
-  for (const std::vector<int64_t>& list : lengths_) {
+  for (const Band& band : parts().bands) band.positions.check_fits(function, band.name.c_str(), sizes);
+  for (const std::vector<int64_t>& list : parts().lengths) {
     check(static_cast<int64_t>(list.size()) == sizes.batch, function, "mask has ", list.size(),
           " lengths for a batch of ", sizes.batch, "; give one for each item");
     for (const int64_t length : list) {
@@ -157,17 +145,17 @@ void Mask::check_fits(const char* function, const MaskSizes& sizes) const {
             " but there are Tk = ", sizes.t_k, " keys; lengths must be in 0 … Tk");
     }
   }
-  if (!documents_.empty()) {
-    document_positions_.check_fits(function, "documents", sizes);
-    const auto count = static_cast<int64_t>(documents_.size());
+  if (!parts().documents.empty()) {
+    parts().document_positions.check_fits(function, "documents", sizes);
+    const auto count = static_cast<int64_t>(parts().documents.size());
     check(count == 1 || count == sizes.batch, function, "mask has ", count, " lists of documents for a batch of ",
           sizes.batch, "; give one, or one for each item");
-    for (const std::vector<int64_t>& list : documents_) {
+    for (const std::vector<int64_t>& list : parts().documents) {
       check(list.back() == 0 || list.back() < sizes.t_k, function, "the last document begins at key ", list.back(),
             " but there are Tk = ", sizes.t_k, " keys");
     }
   }
-  for (const Dense& part : dense_) {
+  for (const Dense& part : parts().dense) {
     const Shape<4>& shape = part.values.shape();
     const bool fits = (shape[0] == 1 || shape[0] == sizes.batch) && (shape[1] == 1 || shape[1] == sizes.heads) &&
                       shape[2] == sizes.t_q && shape[3] == sizes.t_k;
@@ -179,11 +167,11 @@ void Mask::check_fits(const char* function, const MaskSizes& sizes) const {
 }
 
 const std::vector<int64_t>& Mask::starts(int64_t b) const {
-  return documents_[documents_.size() == 1 ? 0 : static_cast<size_t>(b)];
+  return parts().documents[parts().documents.size() == 1 ? 0 : static_cast<size_t>(b)];
 }
 
 int64_t Mask::query_offset(const MaskSizes& sizes, int64_t b) const {
-  return (bands_.empty() ? document_positions_ : bands_.front().positions).offset(sizes, b);
+  return (parts().bands.empty() ? parts().document_positions : parts().bands.front().positions).offset(sizes, b);
 }
 
 void Mask::check_positions(const char* function, const MaskSizes& sizes) const {
@@ -195,19 +183,21 @@ void Mask::check_positions(const char* function, const MaskSizes& sizes) const {
           " place query 0 of item ", b, " at ", first, " and at ", positions.offset(sizes, b),
           "; say which one counts: give the score options' positions");
     };
-    for (const Band& band : bands_) check_same(band.positions);
-    if (!documents_.empty()) check_same(document_positions_);
+    for (const Band& band : parts().bands) check_same(band.positions);
+    if (!parts().documents.empty()) check_same(parts().document_positions);
   }
 }
 
-int64_t Mask::segment_count(int64_t b) const { return documents_.empty() ? 1 : static_cast<int64_t>(starts(b).size()); }
+int64_t Mask::segment_count(int64_t b) const {
+  return parts().documents.empty() ? 1 : static_cast<int64_t>(starts(b).size());
+}
 
 Segment Mask::segment(const MaskSizes& sizes, int64_t b, int64_t n) const {
-  if (documents_.empty()) return {0, sizes.t_q, 0, sizes.t_k};
+  if (parts().documents.empty()) return {0, sizes.t_q, 0, sizes.t_k};
   const std::vector<int64_t>& list = starts(b);
   const auto index = static_cast<size_t>(n);
   const bool last = index + 1 == list.size();
-  const int64_t offset = document_positions_.offset(sizes, b);
+  const int64_t offset = parts().document_positions.offset(sizes, b);
   const auto query_at = [&](int64_t position) { return std::clamp<int64_t>(position - offset, 0, sizes.t_q); };
   return {index == 0 ? 0 : query_at(list[index]), last ? sizes.t_q : query_at(list[index + 1]), list[index],
           last ? sizes.t_k : list[index + 1]};
@@ -216,12 +206,12 @@ Segment Mask::segment(const MaskSizes& sizes, int64_t b, int64_t n) const {
 KeyRangeRule Mask::key_range_rule(const MaskSizes& sizes, int64_t b) const {
   KeyRangeRule rule;
   rule.end = sizes.t_k;
-  for (const Band& band : bands_) {
+  for (const Band& band : parts().bands) {
     const int64_t offset = band.positions.offset(sizes, b);
     if (band.left != kUnlimited) rule.begin_shift = std::max(rule.begin_shift, -add_saturating(band.left, -offset));
     if (band.right != kUnlimited) rule.end_shift = std::min(rule.end_shift, add_saturating(band.right, offset + 1));
   }
-  for (const std::vector<int64_t>& list : lengths_) rule.end = std::min(rule.end, list[static_cast<size_t>(b)]);
+  for (const std::vector<int64_t>& list : parts().lengths) rule.end = std::min(rule.end, list[static_cast<size_t>(b)]);
   return rule;
 }
 
@@ -248,7 +238,7 @@ int64_t Mask::visible_pairs(const MaskSizes& sizes) const {
         const KeyRange range = rule.at(q);
         const int64_t begin = std::max(range.begin, at.k_begin);
         const int64_t end = std::min(range.end, at.k_end);
-        if (dense_.empty()) {
+        if (parts().dense.empty()) {
           // 2^48 rows of 2^30 keys are more than int64_t counts.
           const bool counted = !__builtin_add_overflow(pairs, sizes.heads * std::max<int64_t>(end - begin, 0), &pairs);
           check(counted, "Mask::visible_pairs", "more than 2^63 pairs of ", sizes.t_q, " queries and ", sizes.t_k,
@@ -267,10 +257,10 @@ int64_t Mask::visible_pairs(const MaskSizes& sizes) const {
 std::string Mask::description() const {
   std::string text;
   const auto add = [&text](const std::string& part) { text += text.empty() ? part : " & " + part; };
-  for (const Band& band : bands_) add(band.name);
-  for (size_t i = 0; i < lengths_.size(); ++i) add("lengths");
-  if (!documents_.empty()) add("documents");
-  for (const Dense& part : dense_) add(part.keep ? "keep" : "block");
+  for (const Band& band : parts().bands) add(band.name);
+  for (size_t i = 0; i < parts().lengths.size(); ++i) add("lengths");
+  if (!parts().documents.empty()) add("documents");
+  for (const Dense& part : parts().dense) add(part.keep ? "keep" : "block");
   return text.empty() ? "none" : text;
 }
 

@@ -2,13 +2,16 @@
 //
 //     Mask m = Mask::causal() & Mask::lengths({7, 5});
 //
+// A copy shares what it holds, which never changes: copying a mask allocates nothing.
 // Letters as everywhere: B batch, H query heads, Tq and Tk query and key length.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heed/core/view.h"
@@ -114,7 +117,7 @@ class Mask {
   static Mask block(View<const bool, 4> hidden);
 
   // Visible if visible in both. At most one may have documents.
-  friend Mask operator&(Mask a, const Mask& b);
+  friend Mask operator&(const Mask& a, const Mask& b);
 
   // Throws an Error that names `function` unless the sizes are supported and the mask fits them.
   void check_fits(const char* function, const MaskSizes& sizes) const;
@@ -130,7 +133,7 @@ class Mask {
 
   // has_positions(): a part of the mask defines the queries' positions. check_positions() throws an Error that names
   // `function` if parts differ; query_offset() is the position of query 0 of item b.
-  bool has_positions() const { return !bands_.empty() || !documents_.empty(); }
+  bool has_positions() const { return !parts().bands.empty() || !parts().documents.empty(); }
   void check_positions(const char* function, const MaskSizes& sizes) const;
   int64_t query_offset(const MaskSizes& sizes, int64_t b) const;
 
@@ -149,15 +152,15 @@ class Mask {
       return &values(values.size(0) == 1 ? 0 : b, values.size(1) == 1 ? 0 : h, q, 0);
     }
   };
-  const std::vector<Dense>& dense() const { return dense_; }
+  const std::vector<Dense>& dense() const { return parts().dense; }
   // Do all dense parts show the pair?
   bool dense_shows(int64_t b, int64_t h, int64_t q, int64_t k) const {
-    return std::all_of(dense_.begin(), dense_.end(),
+    return std::all_of(dense().begin(), dense().end(),
                        [&](const Dense& part) { return part.row(b, h, q)[k * part.values.stride(3)] == part.keep; });
   }
 
   // True if the mask hides nothing for any sizes.
-  bool is_none() const { return bands_.empty() && lengths_.empty() && documents_.empty() && dense_.empty(); }
+  bool is_none() const { return parts_ == nullptr; }
 
   // "causal & lengths", as shown in plans; "none" for no mask.
   std::string description() const;
@@ -171,14 +174,21 @@ class Mask {
     std::string name;
   };
 
-  static Mask from_dense(View<const bool, 4> values, bool keep);
+  struct Parts {
+    std::vector<Band> bands{};
+    std::vector<std::vector<int64_t>> lengths{};    // one list [B] per lengths part
+    std::vector<std::vector<int64_t>> documents{};  // one list, or one per item
+    QueryPositions document_positions{};
+    std::vector<Dense> dense{};
+  };
+
+  explicit Mask(Parts parts) : parts_(std::make_shared<const Parts>(std::move(parts))) {}
+  static Mask from_dense(View<const bool, 4> values, bool keep) { return Mask({.dense = {{values, keep}}}); }
+  const Parts& parts() const { return parts_ == nullptr ? kNoParts : *parts_; }
   const std::vector<int64_t>& starts(int64_t b) const;
 
-  std::vector<Band> bands_;
-  std::vector<std::vector<int64_t>> lengths_;    // one list [B] per lengths part
-  std::vector<std::vector<int64_t>> documents_;  // one list, or one per item
-  QueryPositions document_positions_;
-  std::vector<Dense> dense_;
+  static const Parts kNoParts;
+  std::shared_ptr<const Parts> parts_;  // null: every key is visible
 };
 
 }  // namespace heed

@@ -167,19 +167,16 @@ Tensor tensor_of(const char* name, View<const float, 1> values) {
   return result;
 }
 
-// As forward left them.
-RowStates<const float> row_states(const MultiHeadState& state) { return {state.shift.view<3>(), state.sum.view<3>()}; }
-
 // The steps of a forward call, in their order. `y` is null without W_O.
 void record_layer(const MultiHeadInputs& in, const MultiHeadOptions& options, const MultiHeadState& state,
                   View<const float, 3> y) {
   Trace& trace = *options.trace;
   record_step(trace, AttentionStep::x, in.query);
   if (!state.fused) record_step(trace, AttentionStep::context, in.key);
-  const View<const float, 3> concat = state.concat.view<3>();
   const AttentionInputs& attention = state.attention;
-  record_attention(attention, options.attention, row_states(state),
-                   heads_of(concat, attention.q.size(2), attention.v.size(3)), trace);
+  const View<const float, 3> concat = state.concat;
+  record_attention(attention, options.attention, state.rows, heads_of(concat, attention.q.size(2), attention.v.size(3)),
+                   trace);
   record_step(trace, AttentionStep::concat, concat);
   if (y.data() != nullptr) record_step(trace, AttentionStep::out, y);
 }
@@ -192,15 +189,19 @@ void forward(const MultiHeadInputs& in, const Projections& p, const MultiHeadOpt
   check_apart(kName, "y", y, "query", in.query);
   check_apart(kName, "y", y, "key", in.key);
   check_apart(kName, "y", y, "value", in.value);
+  if (const View<const float, 3>& residual = options.residual; residual.data() != nullptr) {
+    check_tokens(kName, "residual", residual, s.y());
+    check(p.out.given(), kName, "a residual without W_O: it is added where W_O writes y");
+  }
   const auto project = [&](View<const float, 3> from, const LinearParameters& map, View<float, 3> to) {
     project_tokens(from, map, to, options.attention.arena);
   };
 
+  state.clear();
   state.fused = one_input(in);
   state.rounded = p.rounded();
-  state.attention = {};  // what it points to may go
-  const Projected made =
-      projected(state.fused, s, [&](int i, const Shape<3>& shape) { return shaped(state.projections[i], shape); });
+  const Projected made = projected(
+      state.fused, s, [&](int i, const Shape<3>& shape) { return state.projections[i] = state.keep(i, shape); });
   state.attention = {made.heads[0], made.heads[1], made.heads[2]};
   if (state.fused && p.qkv.given()) {
     project(in.query, p.qkv, made.all);
@@ -210,10 +211,10 @@ void forward(const MultiHeadInputs& in, const Projections& p, const MultiHeadOpt
     project(in.value, p.v, made.rows[2]);
   }
   apply_rotary(options.rotary, made, rotary_forward);
-  const View<float, 3> concat = shaped(state.concat, s.concat());
-  const RowStates<float> rows{shaped(state.shift, s.rows()), shaped(state.sum, s.rows())};
-  attention_forward(state.attention, options.attention, heads_of(concat, s.heads, s.d_v), rows);
-  project_heads(concat, p.out, y, options.attention.arena);
+  state.concat = state.keep(3, s.concat());
+  state.rows = {state.keep(4, s.rows()), state.keep(5, s.rows())};
+  attention_forward(state.attention, options.attention, heads_of(state.concat, s.heads, s.d_v), state.rows);
+  project_heads(state.concat, p.out, y, options.residual, options.attention.arena);
   if (options.trace != nullptr) record_layer(in, options, state, p.out.given() ? y : View<const float, 3>());
 }
 
@@ -227,10 +228,23 @@ struct ProjectionGradients {
 // Is it what forward left for these sizes?
 bool fits(const MultiHeadState& state, const Sizes& s) {
   return state.attention.q.shape() == s.q() && state.attention.k.shape() == s.k() &&
-         state.attention.v.shape() == s.v() && has_shape(state.concat, s.concat()) && has_shape(state.shift, s.rows());
+         state.attention.v.shape() == s.v() && state.concat.shape() == s.concat() &&
+         state.rows.shift.shape() == s.rows();
 }
 
 }  // namespace
+
+void MultiHeadState::clear() {
+  for (View<float, 3>& each : projections) each = {};
+  concat = {};
+  rows = {};
+  attention = {};
+}
+
+View<float, 3> MultiHeadState::keep(int part, const Shape<3>& shape) {
+  if (memory_ != nullptr) return {memory_->take<float>(element_count(shape)), shape};
+  return shaped(own_[part], shape);
+}
 
 PackedMultiHead::PackedMultiHead(const MultiHeadParameters<const float>& p, WeightStorage storage) {
   visit_projections(
@@ -268,7 +282,7 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   check(!state.rounded, kName,
         "forward's weights were stored in bf16, and gradients are those of f32 weights: call multihead_forward with "
         "plain parameters, or packed in f32");
-  const View<const float, 3> concat = state.concat.view<3>();
+  const View<const float, 3> concat = state.concat;
   const MultiHeadParameters<float>& d_p = gradients.parameters;
   CallArena arena(options.attention.arena);
   const auto project_backward = [&](View<const float, 3> from, View<const float, 2> weight, View<const float, 3> d_to,
@@ -286,7 +300,7 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
   const Projected d_made = projected(state.fused, s, [&](int, const Shape<3>& shape) { return taken(*arena, shape); });
   const View<const float, 4> d_heads = heads_of(d_concat, s.heads, s.d_v);
   const AttentionGradients d_attention{d_made.heads[0], d_made.heads[1], d_made.heads[2], gradients.scores};
-  attention_backward(state.attention, options.attention, {heads_of(concat, s.heads, s.d_v), row_states(state), d_heads},
+  attention_backward(state.attention, options.attention, {heads_of(concat, s.heads, s.d_v), state.rows, d_heads},
                      d_attention);
   if (options.trace != nullptr) {
     record_attention_gradients(state.attention, options.attention, d_heads, d_attention, *options.trace);

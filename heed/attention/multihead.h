@@ -107,22 +107,34 @@ struct MultiHeadOptions {
   int64_t kv_heads = 0;          // 0: as many as heads
   AttentionOptions attention{};  // its arena serves the projections too
   LayerRotary rotary{};
-  Trace* trace = nullptr;  // records the steps, and of backward the gradients, by name; null: off
+  View<const float, 3> residual{};  // [B, Tq, C_out]: added to y on the way out; null: none. Its gradient is d_y itself
+  Trace* trace = nullptr;           // records the steps, and of backward the gradients, by name; null: off
 };
 
-// What forward saves for backward and for looking inside. A value that can be moved; its memory is kept from call to
-// call.
-struct MultiHeadState {
-  Tensor projections[3];      // q, k and v: [B, T, H·D] each, or all side by side in the first when fused
-  Tensor concat;              // [B, Tq, H·Dv]: the heads side by side
-  Tensor shift, sum;          // [B, H, Tq], see RowStates
-  AttentionInputs attention;  // q, k and v as attention sees them, in `projections`
-  bool fused = false;         // query, key and value were one tensor
-  bool rounded = false;       // forward's weights were bf16: no gradients
+// What forward saves for backward and for looking inside. It can be moved. Its memory is its own and kept from call to
+// call, or comes from an arena that outlives it, as that of a training step does.
+class MultiHeadState {
+ public:
+  View<float, 3> projections[3];  // q, k and v: [B, T, H·D] each, or all side by side in the first when fused
+  View<float, 3> concat;          // [B, Tq, H·Dv]: the heads side by side
+  RowStates<float> rows;          // [B, H, Tq]
+  AttentionInputs attention;      // q, k and v as attention sees them, in `projections`
+  bool fused = false;             // query, key and value were one tensor
+  bool rounded = false;           // forward's weights were bf16: no gradients
 
   MultiHeadState() = default;
-  MultiHeadState(MultiHeadState&&) = default;  // `attention` points to memory that does not move
+  explicit MultiHeadState(Arena& memory) : memory_(&memory) {}
+  MultiHeadState(MultiHeadState&&) = default;  // views point to memory that does not move
   MultiHeadState& operator=(MultiHeadState&&) = default;
+
+  // Forgets what the last call saved and gives memory for the next: part i of at most kParts.
+  static constexpr int kParts = 6;
+  void clear();
+  View<float, 3> keep(int part, const Shape<3>& shape);
+
+ private:
+  Arena* memory_ = nullptr;
+  Tensor own_[kParts];
 };
 
 // y: [B, Tq, C_out], or [B, Tq, H·Dv] without W_O. Parameters packed in f32 give the same bits as plain ones. y must

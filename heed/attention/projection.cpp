@@ -70,8 +70,12 @@ void project_tokens(View<const float, 3> from, const LinearParameters& map, View
   linear_forward(tokens(from), map, tokens(to), {.arena = arena});
 }
 
-void project_heads(View<const float, 3> concat, const LinearParameters& out, View<float, 3> y, Arena* arena) {
-  if (out.given()) return project_tokens(concat, out, y, arena);
+void project_heads(View<const float, 3> concat, const LinearParameters& out, View<float, 3> y,
+                   View<const float, 3> residual, Arena* arena) {
+  if (out.given()) {
+    const View<const float, 2> added = residual.data() == nullptr ? View<const float, 2>() : tokens(residual);
+    return linear_forward(tokens(concat), out, tokens(y), {.residual = added, .arena = arena});
+  }
   for (int64_t b = 0; b < y.size(0); ++b) {
     for (int64_t t = 0; t < y.size(1); ++t) {
       for (int64_t c = 0; c < y.size(2); ++c) y(b, t, c) = concat(b, t, c);

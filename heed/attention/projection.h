@@ -63,7 +63,8 @@ View<float, 3> shaped(Tensor& tensor, const Shape<3>& shape);
 // to = map(from), token by token.
 void project_tokens(View<const float, 3> from, const LinearParameters& map, View<float, 3> to, Arena* arena);
 
-// y = concat W_Oᵀ + b_O, or the heads as they are where there is no W_O.
-void project_heads(View<const float, 3> concat, const LinearParameters& out, View<float, 3> y, Arena* arena);
+// y = concat W_Oᵀ + b_O + residual (which may be null), or the heads as they are where there is no W_O.
+void project_heads(View<const float, 3> concat, const LinearParameters& out, View<float, 3> y,
+                   View<const float, 3> residual, Arena* arena);
 
 }  // namespace heed

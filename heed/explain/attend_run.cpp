@@ -49,8 +49,8 @@ void AttendRun::run_layer(const AttendCase& given, Trace* trace) {
   out_ = Tensor({sizes.batch, rows.count(), width});
   multihead_forward({query, context, context}, given.layer.parameters(), layer, state_, out_.view<3>());
   inputs = state_.attention;
-  states = {std::as_const(state_.shift).view<3>(), std::as_const(state_.sum).view<3>()};
-  heads = {state_.concat.values().data(), {sizes.batch, rows.count(), sizes.heads, sizes.d_v}};
+  states = state_.rows;
+  heads = {state_.concat.data(), {sizes.batch, rows.count(), sizes.heads, sizes.d_v}};
   if (has_out) out = std::as_const(out_).view<3>();
 }
 

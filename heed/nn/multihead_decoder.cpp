@@ -88,7 +88,7 @@ void MultiHeadDecoder::append(View<const float, 3> x, View<float, 3> y) {
     const View<float, 3> concat = shaped(concat_, {x.size(0), x.size(1), heads * d_v});
     attention_decode(cache_, sequences_, heads_of(q_.view<3>(), heads, d_k), options_.attention,
                      heads_of(concat, heads, d_v));
-    project_heads(concat, projections_of(weights_).out, y, options_.attention.arena);
+    project_heads(concat, projections_of(weights_).out, y, {}, options_.attention.arena);
   } catch (...) {
     truncate(length_);
     throw;

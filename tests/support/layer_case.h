@@ -115,6 +115,9 @@ inline LayerSizes self_sizes() {
   return sizes;
 }
 
+inline std::vector<float> floats(View<const float, 3> view) {
+  return {view.data(), view.data() + view.count()};
+}  // contiguous
 inline std::vector<float> floats(const Tensor& tensor) { return {tensor.values().begin(), tensor.values().end()}; }
 
 }  // namespace heed::test
