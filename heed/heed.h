@@ -20,6 +20,7 @@
 #include "heed/attention/score_options.h"
 #include "heed/autograd/attention_ops.h"
 #include "heed/autograd/checkpoint.h"
+#include "heed/autograd/layer_ops.h"
 #include "heed/autograd/linear_ops.h"
 #include "heed/autograd/parameter.h"
 #include "heed/autograd/tape.h"
