@@ -145,7 +145,7 @@ inline void ForwardBlock::drop_weights(const QueryPanel& panel, const KeyPiece& 
       const DropoutVector second = hn::LoadU(kDropoutWords, panel.dropout + kWidth + c * kLanes);
       for (int64_t key = run.begin; key < run.end; ++key) {
         float* const at = weights_ + key * kWidth + c * kLanes;
-        const uint32_t key_step = (first_key + static_cast<uint32_t>(key)) * kDropoutKeyStep;
+        const uint32_t key_step = (first_key + static_cast<uint32_t>(key)) * kDropoutElementStep;
         const Vector keep = kept(first, second, hn::Set(kDropoutWords, key_step), threshold);
         hn::StoreU(hn::Mul(hn::LoadU(kFloats, at), keep), kFloats, at);
       }

@@ -122,7 +122,7 @@ class InsightPanel {
   HWY_INLINE Vector dropout_factor(int64_t key, int c) const {
     const DropoutVector first = hn::LoadU(kDropoutWords, dropout_ + c * kLanes);
     const DropoutVector second = hn::LoadU(kDropoutWords, dropout_ + kWidth + c * kLanes);
-    const uint32_t key_step = static_cast<uint32_t>(first_key_ + key) * kDropoutKeyStep;
+    const uint32_t key_step = static_cast<uint32_t>(first_key_ + key) * kDropoutElementStep;
     return hn::Mul(kept(first, second, hn::Set(kDropoutWords, key_step), dropout_threshold_),
                    hn::Set(kFloats, job_.scores.kept_scale));
   }

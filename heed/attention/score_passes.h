@@ -16,6 +16,7 @@
 #include "heed/attention/dropout.h"
 #include "heed/attention/forward_kernel.h"
 #include "heed/attention/score_job.h"
+#include "heed/ops/dropout_vector.h"
 #include "heed/simd/math.h"
 #include "heed/simd/transpose.h"
 
@@ -150,10 +151,6 @@ HWY_INLINE Vector weight_of(const ScoreJob& job, Vector score) {
   return hn::IfThenZeroElse(hn::Lt(score, hn::Set(kFloats, job.least_score)), weight);
 }
 
-using DropoutTag = hn::RebindToUnsigned<FloatTag>;
-using DropoutVector = hn::Vec<DropoutTag>;
-inline constexpr DropoutTag kDropoutWords{};
-
 // The words of the rows of `count` queries from q on: words[i] and words[count + i] for query q + i.
 inline void set_dropout_words(const Dropout& dropout, int64_t b, int64_t head, int64_t q, int64_t count,
                               uint32_t* words) {
@@ -165,24 +162,11 @@ inline void set_dropout_words(const Dropout& dropout, int64_t b, int64_t head, i
   }
 }
 
-// dropout_bits() in lanes: the two words of each lane's row, and its key times kDropoutKeyStep. 1 for a weight that is
-// kept, 0 for one that is dropped.
-HWY_INLINE Vector kept(DropoutVector first, DropoutVector second, DropoutVector key_step, int32_t threshold) {
-  const hn::RebindToSigned<FloatTag> numbers;
-  DropoutVector x = hn::Add(first, key_step);
-  x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(kDropoutWords, kDropoutFirstRound));
-  x = hn::Xor(x, second);
-  x = hn::Mul(hn::Xor(x, hn::ShiftRight<13>(x)), hn::Set(kDropoutWords, kDropoutSecondRound));
-  x = hn::ShiftRight<8>(hn::Xor(x, hn::ShiftRight<16>(x)));
-  const auto dropped = hn::Lt(hn::BitCast(numbers, x), hn::Set(numbers, threshold));
-  return hn::IfThenZeroElse(hn::RebindMask(kFloats, dropped), hn::Set(kFloats, 1.0F));
-}
-
-// The same for one row, with the keys from `first_key` on in lanes.
+// 1 for a weight that is kept, 0 for one that is dropped, for one row, with the keys from `first_key` on in lanes.
 HWY_INLINE Vector kept_keys(const DropoutRow& row, uint32_t first_key, int32_t threshold) {
   const DropoutVector keys = hn::Iota(kDropoutWords, first_key);
   return kept(hn::Set(kDropoutWords, row.first), hn::Set(kDropoutWords, row.second),
-              hn::Mul(keys, hn::Set(kDropoutWords, kDropoutKeyStep)), threshold);
+              hn::Mul(keys, hn::Set(kDropoutWords, kDropoutElementStep)), threshold);
 }
 
 }  // namespace heed::HWY_NAMESPACE

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "heed/autograd/layer_ops.h"
+#include "heed/autograd/tape.h"
 #include "heed/core/error.h"
 #include "heed/nn/module.h"
 

@@ -12,6 +12,8 @@ enum class Activation {
   gelu,       // x · Φ(x), with Φ from erf
   gelu_tanh,  // x · (1 + tanh(√(2/π) · (x + 0.044715 x³))) / 2
   silu,       // x · sigmoid(x)
+  tanh,
+  sigmoid,  // 1 / (1 + e^-x)
 };
 
 // y [M, N] = act(x) + residual; the residual may be null. y may alias x or the residual exactly. Rows are contiguous.

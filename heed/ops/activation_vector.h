@@ -68,6 +68,23 @@ struct Silu {
   }
 };
 
+struct Tanh {
+  static HWY_INLINE Vector value(Vector x) { return tanh(x); }
+  // (1 - t²) d_y
+  static HWY_INLINE Vector gradient(Vector x, Vector d_y) {
+    const Vector t = tanh(x);
+    return hn::Mul(d_y, hn::NegMulAdd(t, t, hn::Set(kFloats, 1.0F)));
+  }
+};
+
+struct Sigmoid {
+  static HWY_INLINE Vector value(Vector x) { return sigmoid(x); }
+  // s (1 - s) d_y; 1 - s as in Silu
+  static HWY_INLINE Vector gradient(Vector x, Vector d_y) {
+    return hn::Mul(d_y, hn::Mul(sigmoid(x), sigmoid(hn::Neg(x))));
+  }
+};
+
 // Calls f.operator()<A>() with the struct A of the activation.
 template <class F>
 HWY_INLINE void with_activation(Activation activation, F f) {
@@ -82,6 +99,10 @@ HWY_INLINE void with_activation(Activation activation, F f) {
       return f.template operator()<GeluTanh>();
     case Activation::silu:
       return f.template operator()<Silu>();
+    case Activation::tanh:
+      return f.template operator()<Tanh>();
+    case Activation::sigmoid:
+      return f.template operator()<Sigmoid>();
   }
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "heed/simd/register_tile.h"
+#include "heed/simd/vector.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -53,6 +53,36 @@ HWY_INLINE void for_each_vector(int64_t count, Step step) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) step(WholeVector{}, i);
   if (i < count) step(PartOfVector{count - i}, i);
+}
+
+// kSums sums over a row: f(part, i, sums) adds the terms of a vector to sums[0 … kSums-1]. Vector v is added to chain
+// v % 4, a last part of a vector to chain 3; then (chain 0 + chain 1) + (chain 2 + chain 3), and the lanes of that.
+// totals[k] holds the sum in every lane.
+template <int kSums, class F>
+HWY_INLINE void sum_row(int64_t count, Vector (&totals)[kSums], F f) {
+  Vector chains[4][kSums];
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+#pragma GCC unroll 4
+    for (int k = 0; k < kSums; ++k) chains[c][k] = hn::Zero(kFloats);
+  }
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) f(WholeVector{}, i + c * kLanes, chains[c]);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 3; ++c) {
+    if (i + kLanes > count) break;
+    f(WholeVector{}, i, chains[c]);
+    i += kLanes;
+  }
+  if (i < count) f(PartOfVector{count - i}, i, chains[3]);
+#pragma GCC unroll 4
+  for (int k = 0; k < kSums; ++k) {
+    totals[k] =
+        hn::SumOfLanes(kFloats, hn::Add(hn::Add(chains[0][k], chains[1][k]), hn::Add(chains[2][k], chains[3][k])));
+  }
 }
 
 }  // namespace heed::HWY_NAMESPACE

@@ -7,8 +7,9 @@
 
 namespace heed::test {
 
-inline constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::gelu,
-                                              Activation::gelu_tanh, Activation::silu};
+inline constexpr Activation kActivations[] = {Activation::none,      Activation::relu, Activation::gelu,
+                                              Activation::gelu_tanh, Activation::silu, Activation::tanh,
+                                              Activation::sigmoid};
 
 inline double activate(Activation activation, double x) {
   switch (activation) {
@@ -22,6 +23,10 @@ inline double activate(Activation activation, double x) {
       return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     case Activation::silu:
       return x / (1.0 + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::sigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
   }
   return 0.0;
 }
