@@ -1,7 +1,5 @@
 #include "heed/nn/transformer.h"
 
-#include <type_traits>
-
 #include "heed/autograd/layer_ops.h"
 #include "heed/autograd/tape.h"
 #include "heed/core/error.h"
