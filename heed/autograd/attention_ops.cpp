@@ -1,5 +1,7 @@
 #include "heed/autograd/attention_ops.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "heed/autograd/tape.h"
@@ -27,20 +29,40 @@ AttentionInputs inputs_of(const AttentionSaved& saved) {
   return {saved.q.value<4>(), saved.k.value<4>(), saved.v.value<4>()};
 }
 
-// Attention computes all three gradients: one that nobody wants goes to scratch memory.
-InputGradient<4> wanted_or_scratch(const Var& input, Arena& scratch) {
-  if (input.needs_gradient()) return input.input_gradient<4>();
-  return View<float, 4>(scratch.take<float>(input.count()), input.shape().shape<4>());
+// Attention computes all three gradients, in memory apart: one that nobody wants goes to scratch memory, and so does
+// that of an input which is also one of those before it (`sums`); it is added afterwards.
+struct AttentionDestinations {
+  std::array<InputGradient<4>, 3> gradients;
+  std::array<float*, 3> sums{};  // null: the gradient is where it belongs
+};
+
+AttentionDestinations destinations_of(const AttentionSaved& saved, Arena& scratch) {
+  AttentionDestinations result;
+  const std::array<const Var*, 3> inputs{&saved.q, &saved.k, &saved.v};
+  std::array<const float*, 3> taken{};
+  for (size_t n = 0; n < inputs.size(); ++n) {
+    const Var& input = *inputs[n];
+    const Var::Destination to = input.destination();
+    const bool again = to.data != nullptr && std::count(taken.begin(), taken.end(), to.data) > 0;
+    float* const memory = to.data == nullptr || again ? scratch.take<float>(input.count()) : to.data;
+    taken[n] = to.data;
+    if (again) result.sums[n] = to.data;
+    result.gradients[n] = {View<float, 4>(memory, input.shape().shape<4>()), memory == to.data && to.add};
+  }
+  return result;
 }
 
 void attention_op_backward(const AttentionSaved& saved, const Var& y) {
   Arena& scratch = y.tape().scratch();
   const Arena::Scope scope(scratch);
-  const AttentionGradients gradients{wanted_or_scratch(saved.q, scratch),
-                                     wanted_or_scratch(saved.k, scratch),
-                                     wanted_or_scratch(saved.v, scratch),
-                                     {}};
-  attention_backward(inputs_of(saved), saved.options, {y.value<4>(), saved.rows, y.arrived<4>()}, gradients);
+  const AttentionDestinations to = destinations_of(saved, scratch);
+  attention_backward(inputs_of(saved), saved.options, {y.value<4>(), saved.rows, y.arrived<4>()},
+                     {to.gradients[0], to.gradients[1], to.gradients[2], {}});
+  for (size_t n = 0; n < to.sums.size(); ++n) {
+    if (to.sums[n] == nullptr) continue;
+    const View<float, 4>& added = to.gradients[n].view;
+    for (int64_t i = 0; i < added.count(); ++i) to.sums[n][i] += added.data()[i];
+  }
 }
 
 struct MultiHeadSaved {
@@ -119,18 +141,11 @@ MultiHeadInputs inputs_of(const MultiHeadSaved& saved) {
   return {saved.query.value<3>(), saved.key.value<3>(), saved.value.value<3>()};
 }
 
-// One view for inputs that are one Var: it receives the sum.
-bool same_values(const Var& a, const Var& b) {
-  return a.values().data() == b.values().data() && a.shape() == b.shape();
-}
-
 void multihead_op_backward(const MultiHeadSaved& saved, const Var& y) {
   MultiHeadGradients gradients;
   gradients.query = saved.query.input_gradient<3>();
-  gradients.key = same_values(saved.key, saved.query) ? gradients.query : saved.key.input_gradient<3>();
-  gradients.value = same_values(saved.value, saved.query) ? gradients.query
-                    : same_values(saved.value, saved.key) ? gradients.key
-                                                          : saved.value.input_gradient<3>();
+  gradients.key = saved.key.input_gradient<3>();  // inputs that are one Var have one view, which receives the sum
+  gradients.value = saved.value.input_gradient<3>();
   gradients.parameters = gradients_of(saved.parameters, saved.options);
   multihead_backward(inputs_of(saved), values_of(saved.parameters, saved.options), layer_options(saved.options),
                      saved.state, y.arrived<3>(), gradients);

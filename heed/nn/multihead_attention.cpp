@@ -1,6 +1,6 @@
 #include "heed/nn/multihead_attention.h"
 
-#include <utility>
+#include <algorithm>
 
 #include "heed/autograd/basic_ops.h"
 #include "heed/autograd/linear_ops.h"
@@ -30,10 +30,44 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   return options;
 }
 
+// The mask for `all` keys, of which every query sees those that the mask does not know.
+Mask with_visible_keys(Tape& tape, const Mask& mask, const MaskSizes& sizes, int64_t all) {
+  mask.check_fits(kName, sizes);
+  if (mask.is_none()) return {};
+  const Shape<4> shape{sizes.batch, sizes.heads, sizes.t_q, all};
+  const View<bool, 4> visible(tape.keep<bool>(element_count(shape)), shape);
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    for (int64_t h = 0; h < sizes.heads; ++h) {
+      for (int64_t i = 0; i < sizes.t_q; ++i) {
+        for (int64_t j = 0; j < all; ++j) visible(b, h, i, j) = j >= sizes.t_k || mask.visible(sizes, b, h, i, j);
+      }
+    }
+  }
+  return Mask::keep(View<const bool, 4>(visible));
+}
+
+// The bias [B or 1, H or 1, Tq, Tk] for `all` keys: 0 for those that it does not know. Null stays null.
+View<const float, 4> with_unbiased_keys(Tape& tape, const View<const float, 4>& bias, const Shape<2>& lengths,
+                                        int64_t all) {
+  if (bias.data() == nullptr) return {};
+  check(bias.size(2) == lengths[0] && bias.size(3) == lengths[1], kName, "the bias has shape ", bias.shape(), " for ",
+        lengths[0], " queries and ", lengths[1], " keys");
+  const Shape<4> shape{bias.size(0), bias.size(1), lengths[0], all};
+  const View<float, 4> result(tape.keep<float>(element_count(shape)), shape);
+  for (int64_t b = 0; b < shape[0]; ++b) {
+    for (int64_t h = 0; h < shape[1]; ++h) {
+      for (int64_t i = 0; i < shape[2]; ++i) {
+        for (int64_t j = 0; j < all; ++j) result(b, h, i, j) = j < lengths[1] ? bias(b, h, i, j) : 0.0F;
+      }
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& given)
-    : out_proj(given.width, given.width, {.bias = given.bias}), options(completed(given)) {
+    : out_proj(completed(given).width, given.width, {.bias = given.bias}), options(completed(given)) {
   const int64_t width = options.width;
   const int64_t kv_width = width / options.heads * options.kv_heads;
   if (options.key_width == width && options.value_width == width) {
@@ -49,7 +83,7 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& given)
     bias_v = Parameter({1, 1, kv_width});
   }
   if (options.rotary.width != 0) rotary_ = std::make_shared<const RotaryTable>(options.rotary);
-  if (options.alibi) alibi_slopes_ = std::make_shared<const std::vector<float>>(alibi_slopes(options.heads));
+  if (options.alibi) alibi_slopes_ = alibi_slopes(options.heads);
 }
 
 // out_proj's weight has been drawn as of any linear map; its bias starts at 0 like the others here.
@@ -76,38 +110,49 @@ MultiHeadVars MultiheadAttention::vars(Tape& tape) const {
   return result;
 }
 
-AttentionOptions MultiheadAttention::attention_options(const MultiheadAttentionCall& call) const {
+// The slopes are copied, so that the module may be gone when backward runs.
+AttentionOptions MultiheadAttention::attention_options(Tape& tape) const {
   AttentionOptions result;
-  result.mask = call.mask;
-  result.scores.bias = call.bias;
   result.scores.dropout.probability = options.dropout;
-  if (alibi_slopes_ != nullptr) result.scores.alibi_slopes = {alibi_slopes_->data(), {options.heads}};
+  if (options.alibi) {
+    float* const slopes = tape.keep<float>(options.heads);
+    std::copy(alibi_slopes_.begin(), alibi_slopes_.end(), slopes);
+    result.scores.alibi_slopes = {slopes, {options.heads}};
+  }
   return result;
 }
 
 Var MultiheadAttention::operator()(const Var& query, const Var& key, const Var& value,
                                    const MultiheadAttentionCall& call) const {
+  check(query.rank() == 3 && key.rank() == 3 && value.rank() == 3 && query.size(2) == options.width &&
+            key.size(2) == options.key_width && value.size(2) == options.value_width,
+        kName, "query ", query.shape(), ", key ", key.shape(), " and value ", value.shape(), ", expected [B, Tq, ",
+        options.width, "], [B, Tk, ", options.key_width, "] and [B, Tk, ", options.value_width, "]");
+  check(query.size(0) == key.size(0) && key.size(0) == value.size(0) && key.size(1) == value.size(1), kName, "query ",
+        query.shape(), ", key ", key.shape(), " and value ", value.shape(),
+        " differ in the batch, or key and value in their tokens");
   if (options.bias_kv || options.zero_kv) return with_appended_keys(query, key, value, call);
   MultiHeadOpOptions layer;
   layer.heads = options.heads;
   layer.kv_heads = options.kv_heads;
-  layer.attention = attention_options(call);
+  layer.attention = attention_options(query.tape());
+  layer.attention.mask = call.mask;
+  layer.attention.scores.bias = call.bias;
   layer.rotary = rotary_;
   layer.residual = call.residual;
   return multihead(query, key, value, vars(query.tape()), layer);
 }
 
-// The keys and values get a few more after the last, which every query sees whatever the mask says.
+// Keys and values get a few more after the last, which every query sees whatever the mask says.
 Var MultiheadAttention::with_appended_keys(const Var& query, const Var& key, const Var& value,
                                            const MultiheadAttentionCall& call) const {
   Tape& tape = query.tape();
   const int64_t batch = query.size(0);
   const int64_t t_q = query.size(1);
-  const int64_t t_k = key.size(1);
   const int64_t d = options.width / options.heads;
   const int64_t kv_width = d * options.kv_heads;
   const MultiHeadVars p = vars(tape);
-  // Rows from … from + count of the three weights.
+  // By rows from … from + count of the three weights.
   const auto project = [&](const Var& x, const Var& own, int64_t from, int64_t count) {
     const Var weight = p.in_weight.given() ? slice(p.in_weight, 0, from, from + count) : own;
     return linear(x, weight, p.in_bias.given() ? slice(p.in_bias, 0, from, from + count) : Var());
@@ -115,7 +160,9 @@ Var MultiheadAttention::with_appended_keys(const Var& query, const Var& key, con
   const Var q = project(query, p.q_weight, 0, options.width);
   Var k = project(key, p.k_weight, options.width, kv_width);
   Var v = project(value, p.v_weight, options.width + kv_width, kv_width);
-  const Var zeros = tape.constant(Tensor({batch, 1, kv_width}));
+  float* const nothing = tape.keep<float>(batch * kv_width);
+  std::fill_n(nothing, batch * kv_width, 0.0F);
+  const Var zeros = tape.constant(nothing, {batch, 1, kv_width});
   if (options.bias_kv) {
     k = concat({k, zeros + tape.parameter(bias_k)}, 1);
     v = concat({v, zeros + tape.parameter(bias_v)}, 1);
@@ -125,37 +172,9 @@ Var MultiheadAttention::with_appended_keys(const Var& query, const Var& key, con
     v = concat({v, zeros}, 1);
   }
   const int64_t all = k.size(1);
-
-  AttentionOptions attended = attention_options({});
-  const MaskSizes sizes{batch, options.heads, t_q, t_k};
-  call.mask.check_fits(kName, sizes);
-  if (!call.mask.is_none()) {
-    bool* const visible = tape.keep<bool>(batch * options.heads * t_q * all);
-    const View<bool, 4> keep(visible, {batch, options.heads, t_q, all});
-    for (int64_t b = 0; b < batch; ++b) {
-      for (int64_t h = 0; h < options.heads; ++h) {
-        for (int64_t i = 0; i < t_q; ++i) {
-          for (int64_t j = 0; j < all; ++j) keep(b, h, i, j) = j >= t_k || call.mask.visible(sizes, b, h, i, j);
-        }
-      }
-    }
-    attended.mask = Mask::keep(View<const bool, 4>(keep));
-  }
-  if (call.bias.data() != nullptr) {
-    const View<const float, 4>& from = call.bias;
-    check(from.size(2) == t_q && from.size(3) == t_k, kName, "the bias has shape ", from.shape(), " for ", t_q,
-          " queries and ", t_k, " keys");
-    const Shape<4> shape{from.size(0), from.size(1), t_q, all};
-    const View<float, 4> to(tape.keep<float>(element_count(shape)), shape);
-    for (int64_t b = 0; b < shape[0]; ++b) {
-      for (int64_t h = 0; h < shape[1]; ++h) {
-        for (int64_t i = 0; i < t_q; ++i) {
-          for (int64_t j = 0; j < all; ++j) to(b, h, i, j) = j < t_k ? from(b, h, i, j) : 0.0F;
-        }
-      }
-    }
-    attended.scores.bias = to;
-  }
+  AttentionOptions attended = attention_options(tape);
+  attended.mask = with_visible_keys(tape, call.mask, {batch, options.heads, t_q, key.size(1)}, all);
+  attended.scores.bias = with_unbiased_keys(tape, call.bias, {t_q, key.size(1)}, all);
   const Var heads = attention(q.reshape({batch, t_q, options.heads, d}), k.reshape({batch, all, options.kv_heads, d}),
                               v.reshape({batch, all, options.kv_heads, d}), attended);
   return linear(heads.reshape({batch, t_q, options.width}), p.out_weight, p.out_bias, {.residual = call.residual});

@@ -57,11 +57,11 @@ struct MultiheadAttention {
 
  private:
   MultiHeadVars vars(Tape& tape) const;
-  AttentionOptions attention_options(const MultiheadAttentionCall& call) const;
+  AttentionOptions attention_options(Tape& tape) const;
   Var with_appended_keys(const Var& query, const Var& key, const Var& value, const MultiheadAttentionCall& call) const;
 
   std::shared_ptr<const RotaryTable> rotary_;
-  std::shared_ptr<const std::vector<float>> alibi_slopes_;
+  std::vector<float> alibi_slopes_;
 };
 
 }  // namespace heed::nn

@@ -9,11 +9,11 @@
 
 namespace heed::nn {
 
-PatchEmbedding::PatchEmbedding(int64_t channels, int64_t width, int64_t patch) {
+PatchEmbedding::PatchEmbedding(int64_t channels, int64_t width, int64_t patch, const PatchEmbeddingOptions& options) {
   check(channels > 0 && width > 0 && patch > 0, "nn::PatchEmbedding", channels, " channels, width ", width,
         " and patches of ", patch, "; all must be above 0");
   weight = Parameter({width, channels, patch, patch});
-  bias = Parameter({width});
+  if (options.bias) bias = Parameter({width});
 }
 
 Var PatchEmbedding::operator()(const Var& x) const {
@@ -28,7 +28,7 @@ Var PatchEmbedding::operator()(const Var& x) const {
   // [B, c, down, p, across, p] → [B, down, across, c, p, p]: the pixels of a patch in the order of the weight.
   const Var pixels = permute(x.reshape({x.size(0), channels, down, patch, across, patch}), {0, 2, 4, 1, 3, 5});
   const Var rows = pixels.reshape({x.size(0), down * across, channels * patch * patch});
-  return linear(rows, tape.parameter(weight).reshape({weight.shape()[0], -1}), tape.parameter(bias));
+  return linear(rows, tape.parameter(weight).reshape({weight.shape()[0], -1}), tape.optional_parameter(bias));
 }
 
 // As of a convolution: uniform in ±1/√inputs.

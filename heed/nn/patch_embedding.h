@@ -10,8 +10,12 @@
 
 namespace heed::nn {
 
+struct PatchEmbeddingOptions {
+  bool bias = true;
+};
+
 struct PatchEmbedding {
-  PatchEmbedding(int64_t channels, int64_t width, int64_t patch);
+  PatchEmbedding(int64_t channels, int64_t width, int64_t patch, const PatchEmbeddingOptions& options = {});
 
   Parameter weight;  // [width, channels, patch, patch]
   Parameter bias;    // [width]
