@@ -83,7 +83,7 @@ class Tape {
   // needs no gradient. Returns y. An op with several outputs creates them one after the other, records the first, and
   // says how many follow it: their gradients are kept until then.
   template <auto Backward, class Saved>
-  Var record(const Var& y, Saved saved, int further_outputs = 0) {
+  Var record(const Var& y, Saved saved, int32_t further_outputs = 0) {
     if (!needs_gradient(y)) return y;
     Node& node = node_of(y);
     void* const memory = step_.take<std::byte>(sizeof(Saved));
@@ -93,7 +93,7 @@ class Tape {
       node.destroy = [](void* kept) { static_cast<Saved*>(kept)->~Saved(); };
     }
     node.further_outputs = further_outputs;
-    for (int i = 1; i <= further_outputs; ++i) nodes_[static_cast<size_t>(y.node_ + i)].held = true;
+    for (int32_t i = 1; i <= further_outputs; ++i) node_at(y.node_ + i).held = true;
     return y;
   }
   // For ops. Memory that lasts until clear(): what forward saves and backward reads.
@@ -123,7 +123,7 @@ class Tape {
     void* saved = nullptr;
     void (*backward)(const void* saved, const Var& y) = nullptr;
     void (*destroy)(void* saved) = nullptr;
-    int further_outputs = 0;
+    int32_t further_outputs = 0;
     enum class Kind { constant, leaf, parameter, output } kind = Kind::constant;
     bool needs_gradient = false;
     bool keeps_gradient = false;  // leaves, parameters, and Vars that were told to
@@ -140,6 +140,7 @@ class Tape {
   };
 
   Node& node_of(const Var& var);
+  Node& node_at(int32_t index) { return nodes_[static_cast<size_t>(index)]; }
   bool needs_gradient(const Var& var) { return node_of(var).needs_gradient; }
   Var add_node(Node::Kind kind, float* value, const Dims& shape, bool needs_gradient);
   float* copied(const Tensor& tensor);
