@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "heed/autograd/parameter.h"
+#include "heed/autograd/tape_observer.h"
 #include "heed/autograd/var.h"
 #include "heed/core/arena.h"
 #include "heed/core/tensor.h"
@@ -62,6 +63,8 @@ class Tape {
   // The same; an absent parameter gives an empty Var.
   Var optional_parameter(const Parameter& optional) { return optional.given() ? parameter(optional) : Var(); }
 
+  // Is told of each op from now on; null: nobody is.
+  void set_observer(TapeObserver* observer) { observer_ = observer; }
   // Forgets all Vars and keeps the memory. The next step of dropout begins.
   void clear();
 
@@ -84,11 +87,15 @@ class Tape {
   // says how many follow it: their gradients are kept until then.
   template <auto Backward, class Saved>
   Var record(const Var& y, Saved saved, int32_t further_outputs = 0) {
+    detail::tell<Backward>(observer_, Pass::forward);
     if (!needs_gradient(y)) return y;
     Node& node = node_of(y);
     void* const memory = step_.take<std::byte>(sizeof(Saved));
     node.saved = new (memory) Saved(std::move(saved));
-    node.backward = [](const void* kept, const Var& output) { Backward(*static_cast<const Saved*>(kept), output); };
+    node.backward = [](const void* kept, const Var& output) {
+      Backward(*static_cast<const Saved*>(kept), output);
+      detail::tell<Backward>(output.tape().observer_, Pass::backward);
+    };
     if constexpr (!std::is_trivially_destructible_v<Saved>) {
       node.destroy = [](void* kept) { static_cast<Saved*>(kept)->~Saved(); };
     }
@@ -163,6 +170,7 @@ class Tape {
   bool recording_ = true;
   bool training_ = true;
   bool ran_backward_ = false;
+  TapeObserver* observer_ = nullptr;
   std::unique_ptr<Tape> inner_;  // where checkpointed blocks run
 };
 
