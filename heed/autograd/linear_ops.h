@@ -14,4 +14,12 @@ struct LinearOpOptions {
 // x [..., inputs], weight [outputs, inputs], bias [outputs] or empty → [..., outputs].
 Var linear(const Var& x, const Var& weight, const Var& bias = {}, const LinearOpOptions& options = {});
 
+// The feed-forward block of a transformer, linear(act(linear(x))) + residual, as one op: backward multiplies by the
+// activation's derivative where the product before it writes.
+struct FeedForwardVars {
+  Var first_weight, first_bias;    // [hidden, inputs], [hidden] or empty
+  Var second_weight, second_bias;  // [outputs, hidden], [outputs] or empty
+};
+Var feed_forward(const Var& x, const FeedForwardVars& parameters, const LinearOpOptions& options);
+
 }  // namespace heed

@@ -46,10 +46,18 @@ Var normed_block(const Var& x, const LayerNorm& norm, const TransformerOptions& 
   return o.norm_first ? y : norm(y);
 }
 
+// linear1, activation, dropout, linear2, and the residual unless it is empty.
 template <class Layer>
-Var feed_forward(const Layer& layer, const Var& in, const Var& residual) {
-  const Var hidden = layer.linear1(in, {.activation = layer.options.activation});
-  return layer.linear2(dropout(hidden, layer.options.dropout), {.residual = residual});
+Var feed_forward_of(const Layer& layer, const Var& in, const Var& residual) {
+  const TransformerOptions& o = layer.options;
+  Tape& tape = in.tape();
+  if (o.dropout > 0.0F && tape.training()) {
+    const Var hidden = layer.linear1(in, {.activation = o.activation});
+    return layer.linear2(dropout(hidden, o.dropout), {.residual = residual});
+  }
+  const FeedForwardVars parameters{tape.parameter(layer.linear1.weight), tape.optional_parameter(layer.linear1.bias),
+                                   tape.parameter(layer.linear2.weight), tape.optional_parameter(layer.linear2.bias)};
+  return feed_forward(in, parameters, {.activation = o.activation, .residual = residual});
 }
 
 template <class Layer>
@@ -83,7 +91,7 @@ Var TransformerEncoderLayer::operator()(const Var& x, const Mask& mask) const {
     return self_attn(in, {.mask = mask, .residual = residual});
   });
   return normed_block(attended, norm2, options,
-                      [&](const Var& in, const Var& residual) { return feed_forward(*this, in, residual); });
+                      [&](const Var& in, const Var& residual) { return feed_forward_of(*this, in, residual); });
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o)
@@ -105,7 +113,7 @@ Var TransformerDecoderLayer::operator()(const Var& x, const Var& memory, const M
     return multihead_attn(in, memory, memory, {.mask = memory_mask, .residual = residual});
   });
   return normed_block(crossed, norm3, options,
-                      [&](const Var& in, const Var& residual) { return feed_forward(*this, in, residual); });
+                      [&](const Var& in, const Var& residual) { return feed_forward_of(*this, in, residual); });
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerOptions& options)

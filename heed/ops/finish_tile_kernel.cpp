@@ -2,57 +2,73 @@
 // edge, or with strided rows. The tile is in L1.
 #include "heed/simd/target.h"
 //
+#include <algorithm>
+
 #include "heed/ops/activation_vector.h"
 #include "heed/ops/matmul_kernel.h"
+#include "heed/simd/row.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-// x = f(x) for the whole tile, to full vectors.
-template <class F>
-HWY_INLINE void transform(const UnfinishedTile& tile, F f) {
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    float* row = tile.sums + r * tile.row_step;
-    for (int64_t j = 0; j < tile.columns; j += kLanes) hn::StoreU(f(hn::LoadU(kFloats, row + j)), kFloats, row + j);
-  }
+// Elements of a row, `step` apart, as a vector.
+template <class Part>
+HWY_INLINE Vector load_apart(Part part, const float* from, int64_t step, int64_t count) {
+  if (step == 1) return part.load(from);
+  HWY_ALIGN float lanes[kLanes] = {};
+  for (int64_t i = 0; i < count; ++i) lanes[i] = from[i * step];
+  return hn::Load(kFloats, lanes);
 }
 
-// x = scale · x + bias
-void apply_linear(const MatmulCall& call, const UnfinishedTile& tile) {
+template <class Part>
+HWY_INLINE void store_apart(Part part, Vector value, float* to, int64_t step, int64_t count) {
+  if (step == 1) return part.store(value, to);
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(value, kFloats, lanes);
+  for (int64_t i = 0; i < count; ++i) to[i * step] = lanes[i];
+}
+
+// The vectors of a tile's row at `column` of c.
+template <class Part>
+struct TilePlace {
+  Part part;
+  int64_t row, column, count;
+
+  HWY_INLINE Vector load(const View<const float, 2>& view) const {
+    return load_apart(part, &view(row, column), view.stride(1), count);
+  }
+  HWY_INLINE void store(Vector value, const View<float, 2>& view) const {
+    store_apart(part, value, &view(row, column), view.stride(1), count);
+  }
+};
+
+// c = (act(scale · sums + bias) + residual) + c, or with act'(activation_at) ∘ (scale · sums + bias).
+template <class A>
+void finish_tile_with(const MatmulCall& call, const UnfinishedTile& tile) {
   const Vector scale = hn::Set(kFloats, call.scale);
-  if (!call.bias.data()) {
-    if (call.scale != 1.0F) transform(tile, [=](Vector x) HWY_ATTR { return hn::Mul(scale, x); });
-    return;
-  }
-  for (int64_t j = 0; j < tile.columns; j += kLanes) {
-    float values[kLanes] = {};
-    for (int64_t i = 0; i < kLanes && j + i < tile.columns; ++i) values[i] = call.bias(tile.column + j + i);
-    const Vector bias = hn::LoadU(kFloats, values);
-    for (int64_t r = 0; r < tile.rows; ++r) {
-      float* at = tile.sums + r * tile.row_step + j;
-      hn::StoreU(hn::MulAdd(scale, hn::LoadU(kFloats, at), bias), kFloats, at);
-    }
-  }
-}
-
-void apply_activation(Activation activation, const UnfinishedTile& tile) {
-  if (activation == Activation::none) return;
-  with_activation(activation,
-                  [&]<class A>() HWY_ATTR { transform(tile, [](Vector x) HWY_ATTR { return A::value(x); }); });
-}
-
-// c = (x + residual) + c
-void store_tile(const MatmulCall& call, const UnfinishedTile& tile) {
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const float* sums = tile.sums + r * tile.row_step;
-    for (int64_t j = 0; j < tile.columns; ++j) {
-      float value = sums[j];
-      if (call.residual.data()) value += call.residual(tile.row + r, tile.column + j);
-      float& to = call.c(tile.row + r, tile.column + j);
-      to = call.accumulate ? value + to : value;
-    }
+    const float* const sums = tile.sums + r * tile.row_step;
+    for_each_vector(tile.columns, [&](auto part, int64_t j) HWY_ATTR {
+      const int64_t count = std::min<int64_t>(kLanes, tile.columns - j);
+      const TilePlace<decltype(part)> at{part, tile.row + r, tile.column + j, count};
+      Vector x = hn::LoadU(kFloats, sums + j);
+      if (call.bias.data() != nullptr) {
+        x = hn::MulAdd(scale, x, load_apart(part, &call.bias(at.column), call.bias.stride(0), count));
+      } else if (call.scale != 1.0F) {
+        x = hn::Mul(scale, x);
+      }
+      if (call.pre_activation.data() != nullptr) at.store(x, call.pre_activation);
+      x = call.activation_at.data() != nullptr ? A::gradient(at.load(call.activation_at), x) : A::value(x);
+      if (call.residual.data() != nullptr) x = hn::Add(x, at.load(call.residual));
+      if (call.accumulate) x = hn::Add(x, at.load(call.c));
+      at.store(x, call.c);
+    });
   }
+}
+
+void finish_tile(const MatmulCall& call, const UnfinishedTile& tile) {
+  with_activation(call.activation, [&]<class A>() HWY_ATTR { finish_tile_with<A>(call, tile); });
 }
 
 }  // namespace
@@ -63,9 +79,7 @@ namespace heed {
 
 template <>
 void finish_tile_kernel<kTargetIsa>(const MatmulCall& call, const UnfinishedTile& tile) {
-  HWY_NAMESPACE::apply_linear(call, tile);
-  HWY_NAMESPACE::apply_activation(call.activation, tile);
-  HWY_NAMESPACE::store_tile(call, tile);
+  HWY_NAMESPACE::finish_tile(call, tile);
 }
 
 }  // namespace heed

@@ -3,6 +3,7 @@
 #include "heed/core/error.h"
 #include "heed/core/extent.h"
 #include "heed/core/overlap.h"
+#include "heed/ops/broadcast_sum.h"
 #include "heed/ops/matmul.h"
 
 namespace heed {
@@ -43,19 +44,18 @@ void linear_forward(View<const float, 2> x, const LinearParameters& parameters, 
   MatmulOptions product;
   product.bias = parameters.bias;
   product.arena = options.arena;
+  product.activation = options.activation;
+  product.residual = options.residual;
   const View<float, 2>& z = options.pre_activation;
-  if (z.data() == nullptr) {
-    product.activation = options.activation;
-    product.residual = options.residual;
-    return multiply(x, parameters, y, product);
+  if (z.data() != nullptr) {
+    check(z.shape() == y.shape(), "linear_forward", "pre_activation has shape ", z.shape(), ", but y has ", y.shape());
+    check_apart("linear_forward", "pre_activation", z, "y", View<const float, 2>(y));
+    if (options.residual.data() != nullptr) {
+      check_apart("linear_forward", "pre_activation", z, "residual", options.residual);
+    }
+    product.pre_activation = z;
   }
-  check(z.shape() == y.shape(), "linear_forward", "pre_activation has shape ", z.shape(), ", but y has ", y.shape());
-  check_apart("linear_forward", "pre_activation", z, "y", View<const float, 2>(y));
-  if (options.residual.data() != nullptr) {
-    check_apart("linear_forward", "pre_activation", z, "residual", options.residual);
-  }
-  multiply(x, parameters, z, product);
-  activation_forward(options.activation, z, options.residual, y);
+  multiply(x, parameters, y, product);
 }
 
 void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View<const float, 2> d_y,
@@ -75,6 +75,11 @@ void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View
         "the gradient of the weight has shape ", gradients.weight.shape(), ", expected ", weight.shape());
   check(gradients.bias.data() == nullptr || gradients.bias.size(0) == weight.size(0), kName,
         "the gradient of the bias has ", gradients.bias.size(0), " values, expected ", weight.size(0));
+  check((gradients.x_activation == Activation::none) == (gradients.x_pre_activation.data() == nullptr), kName,
+        "x_activation and x_pre_activation go together: give both or none");
+  check(gradients.x_pre_activation.data() == nullptr || gradients.x_pre_activation.shape() == saved.x.shape(), kName,
+        "x_pre_activation has shape ", gradients.x_pre_activation.shape(), ", expected ", saved.x.shape());
+  check_extent(kName, "x_pre_activation", gradients.x_pre_activation);
   check_extent(kName, "the gradient of x", d_x.view);
   check_extent(kName, "the gradient of the weight", gradients.weight);
   check_extent(kName, "the gradient of the bias", gradients.bias);
@@ -98,13 +103,13 @@ void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View
   options.arena = &*scratch;
   options.accumulate = true;
   if (gradients.weight.data() != nullptr) matmul(d_z.transposed(), saved.x, gradients.weight, options);
-  if (gradients.bias.data() != nullptr) {
-    // A row of ones sums over the rows, in matmul's order.
-    const float one = 1.0F;
-    const View<float, 1>& bias = gradients.bias;
-    matmul({&one, {1, d_z.size(0)}, {0, 0}}, d_z, {bias.data(), {1, bias.size(0)}, {0, bias.stride(0)}}, options);
+  if (const View<float, 1>& bias = gradients.bias; bias.data() != nullptr) {
+    const View<const float, 4> rows(d_z.data(), {1, 1, d_z.size(0), d_z.size(1)}, {0, 0, d_z.stride(0), d_z.stride(1)});
+    broadcast_sum({rows}, {View<float, 4>(bias.data(), {1, 1, 1, bias.size(0)}, {0, 0, 0, bias.stride(0)}), true});
   }
   options.accumulate = d_x.add;
+  options.activation = gradients.x_activation;
+  options.activation_at = gradients.x_pre_activation;
   if (d_x.view.data() != nullptr) matmul(d_z, weight, d_x.view, options);
 }
 

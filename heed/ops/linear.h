@@ -30,7 +30,7 @@ struct LinearOptions {
   Activation activation = Activation::none;
   View<const float, 2> residual{};  // [N, outputs]; null: none; may be y itself
   View<float, 2> pre_activation{};  // [N, outputs]: receives x Wᵀ + b, which backward needs where there is an
-                                    // activation; null: not kept, and the activation is fused into the product
+                                    // activation; null: not kept
   Arena* arena = nullptr;           // where scratch memory comes from; with it, calls after the first allocate nothing
 };
 
@@ -50,10 +50,13 @@ struct LinearGradients {
   InputGradient<2> x;       // [N, inputs]
   View<float, 2> weight{};  // [outputs, inputs]: added to
   View<float, 1> bias{};    // [outputs]: added to
+  // Where x is itself act(z) of a map before: z [N, inputs]. The gradient for x is then that of z, in the same pass.
+  Activation x_activation = Activation::none;
+  View<const float, 2> x_pre_activation{};
 };
 
-// With d_z = act'(pre_activation) ∘ d_y:  d_x (+)= d_z W,  d_W += d_zᵀ x,  d_b += Σ_rows d_z. The gradient of the
-// residual is d_y itself. d_x must not share memory with what is read; with an activation the rows of d_y are
+// With d_z = act'(pre_activation) ∘ d_y:  d_x (+)= d_z W,  d_W += d_zᵀ x,  d_b += Σ_rows d_z (in the order of
+// heed/ops/broadcast_sum.h). The gradient of the residual is d_y itself. d_x must not share memory with what is read; with an activation the rows of d_y are
 // contiguous.
 void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View<const float, 2> d_y,
                      const LinearGradients& gradients, Arena* arena = nullptr);

@@ -11,7 +11,7 @@
 
 namespace heed {
 
-// As many rows as one chain of matmul has steps: the sums over rows (d_W, d_b) then have the bits of a product over all
+// As many rows as one chain of matmul has steps: the sums over rows of d_W then have the bits of a product over all
 // rows, if they start from 0.
 inline constexpr int64_t kLinearCrossEntropyRows = kBlockDepth;
 
@@ -25,7 +25,7 @@ struct LinearCrossEntropyInputs {
 // loss: [N] without a reduction, else [1], as in heed/ops/cross_entropy.h. `gradients` receives those that are not
 // null, for d_loss = 1 (without a reduction, for 1 in each row): the caller multiplies them by another d_loss. They
 // must not share memory with the inputs. Loss and gradients have the bits of linear_forward, cross_entropy_forward and
-// their backwards; d_W and d_b if they were 0 before.
+// their backwards, d_W if it was 0 before; d_b, whose blocks are added in f32, is close to theirs.
 void linear_cross_entropy(const LinearCrossEntropyInputs& inputs, View<float, 1> loss,
                           const CrossEntropyOptions& options = {}, const LinearGradients& gradients = {},
                           Arena* arena = nullptr);

@@ -52,11 +52,28 @@ void check_options(const MatmulOptionsOf<Rank>& options, const View<float, Rank>
           " needs one value a column");
     check_extent(kName, "bias", options.bias);
   }
-  if (options.residual.data()) {
-    check(options.residual.shape() == c, kName, "residual is ", options.residual.shape(),
-          "; it must have the shape of c, ", c);
-    check_extent(kName, "residual", options.residual);
-  }
+  const auto check_shape = [&](const char* name, const View<const float, Rank>& each) {
+    if (each.data() == nullptr) return;
+    check(each.shape() == c, kName, name, " is ", each.shape(), "; it must have the shape of c, ", c);
+    check_extent(kName, name, each);
+  };
+  check_shape("residual", options.residual);
+  check_shape("pre_activation", options.pre_activation);
+  check_shape("activation_at", options.activation_at);
+  check(options.pre_activation.data() == nullptr || options.pre_activation.data() != view.data(), kName,
+        "pre_activation begins where c does; give it memory of its own");
+}
+
+// The parts of the epilogue that are of the size of c, of one item.
+void place_epilogue(MatmulCall& call, const MatmulOptions& options) {
+  call.residual = options.residual;
+  call.pre_activation = options.pre_activation;
+  call.activation_at = options.activation_at;
+}
+
+template <class T>
+View<T, 2> item_of(const View<T, 3>& view, int64_t item) {
+  return view.data() == nullptr ? View<T, 2>() : view[item];
 }
 
 template <int Rank>
@@ -122,7 +139,7 @@ void matmul(View<const float, 2> a, View<const float, 2> b, View<float, 2> c, co
     call.a = a;
     call.b = b;
     call.c = c;
-    call.residual = options.residual;
+    place_epilogue(call, options);
   });
 }
 
@@ -140,7 +157,7 @@ void matmul(View<const float, 2> a, const PackedMatrix& b, View<float, 2> c, con
     call.packed = b.data();
     call.packed_bf16 = b.bf16_data();
     call.c = c;
-    call.residual = options.residual;
+    place_epilogue(call, options);
   });
 }
 
@@ -154,19 +171,30 @@ void matmul(View<const float, 3> a, View<const float, 3> b, View<float, 3> c, co
   check_output(c, a.data(), b.data(), a.size(2));
   check_options(options, c);
   if (c.count() == 0) return;
-  const bool has_residual = options.residual.data() != nullptr;
   // One b for all items: a taller product, b packed once.
-  if ((b.size(0) == 1 || b.stride(0) == 0) && folds(a) && folds(c) && (!has_residual || folds(options.residual))) {
-    const View<const float, 2> residual = has_residual ? folded(options.residual) : View<const float, 2>();
-    return matmul(folded(a), b[0], folded(c),
-                  {options.scale, options.bias, options.activation, residual, options.accumulate, options.arena});
+  const auto may_fold = [](const auto& view) { return view.data() == nullptr || folds(view); };
+  if ((b.size(0) == 1 || b.stride(0) == 0) && folds(a) && folds(c) && may_fold(options.residual) &&
+      may_fold(options.pre_activation) && may_fold(options.activation_at)) {
+    const auto fold = [](const auto& view) { return view.data() == nullptr ? decltype(folded(view))() : folded(view); };
+    MatmulOptions all;
+    all.scale = options.scale;
+    all.bias = options.bias;
+    all.activation = options.activation;
+    all.pre_activation = fold(options.pre_activation);
+    all.activation_at = fold(options.activation_at);
+    all.residual = fold(options.residual);
+    all.accumulate = options.accumulate;
+    all.arena = options.arena;
+    return matmul(folded(a), b[0], folded(c), all);
   }
   run(make_call(options, panel_layout(isa(), c.size(2))), c.size(0), options.arena,
       [&](MatmulCall& call, int64_t item) {
         call.a = a[item];
         call.b = b[item];
         call.c = c[item];
-        if (has_residual) call.residual = options.residual[item];
+        call.residual = item_of(options.residual, item);
+        call.pre_activation = item_of(options.pre_activation, item);
+        call.activation_at = item_of(options.activation_at, item);
       });
 }
 

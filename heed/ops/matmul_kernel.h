@@ -16,6 +16,8 @@ struct MatmulCall {
   float scale = 1.0F;
   View<const float, 1> bias;
   Activation activation = Activation::none;
+  View<float, 2> pre_activation;
+  View<const float, 2> activation_at;
   View<const float, 2> residual;
   bool accumulate = false;
 

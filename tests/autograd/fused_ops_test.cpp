@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "heed/autograd/attention_ops.h"
@@ -91,6 +92,38 @@ TEST(LinearOp, ShapesThatDoNotFitAreRefused) {
   expect_error("linear", [&] { linear(w, x.reshape({5, 2})); }, {"[4, 5]", "[5, 2]"});
   expect_error("linear", [&] { linear(x, w, tape.constant(random({5}, 3))); }, {"bias", "[5]", "[4]"});
   expect_error("linear", [&] { linear(x, w, {}, {.residual = x}); }, {"residual", "[2, 5]", "[2, 4]"});
+}
+
+TEST(FeedForwardOp, HasTheBitsAndTheGradientsOfTwoLinearMaps) {
+  const Tensor x = random({2, 3, 5}, 1);
+  Parameter w1 = parameter({7, 5}, 2), b1 = parameter({7}, 3), w2 = parameter({5, 7}, 4), b2 = parameter({5}, 5);
+  Parameter* const all[] = {&w1, &b1, &w2, &b2};
+  const Tensor d_y = random({2, 3, 5}, 6);
+  for (const Activation activation : {Activation::relu, Activation::gelu, Activation::silu}) {
+    std::vector<float> values[3];
+    std::vector<std::vector<float>> gradients[2];
+    for (const int fused : {0, 1, 2}) {
+      Tape tape;
+      std::optional<NoGrad> no_grad;
+      if (fused == 2) no_grad.emplace(tape);
+      const Var in = tape.leaf(x);
+      const Var v[] = {tape.parameter(w1), tape.parameter(b1), tape.parameter(w2), tape.parameter(b2)};
+      const Var y = fused != 0
+                        ? feed_forward(in, {v[0], v[1], v[2], v[3]}, {.activation = activation, .residual = in})
+                        : linear(linear(in, v[0], v[1], {.activation = activation}), v[2], v[3], {.residual = in});
+      values[fused] = list(y.values());
+      if (fused == 2) continue;
+      y.backward(d_y.values());
+      gradients[fused].push_back(list(in.gradients()));
+      for (Parameter* each : all) {
+        gradients[fused].push_back(list(each->gradient()));
+        each->zero_gradient();
+      }
+    }
+    EXPECT_EQ(values[0], values[1]);
+    EXPECT_EQ(values[0], values[2]);
+    EXPECT_EQ(gradients[0], gradients[1]);
+  }
 }
 
 TEST(AttentionOp, GradientsOfQueriesKeysAndValues) {

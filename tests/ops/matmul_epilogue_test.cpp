@@ -148,6 +148,46 @@ TEST(MatmulEpilogue, ABatchHasBiasAndAResidualForEachItem) {
   });
 }
 
+// Rows and columns, in every layout and batched: the bits of the product followed by the activation of its own.
+TEST(MatmulEpilogue, KeepsThePreActivationAndMultipliesByTheDerivative) {
+  on_every_isa([] {
+    const Matrix a(18, 600, Layout::rows, 1);
+    const Matrix b(600, 101, Layout::rows, 2);
+    const Matrix z(18, 101, Layout::rows, 3);
+    Matrix plain(18, 101);
+    matmul(a.view(), b.view(), plain.view());
+    for (const Activation activation : kActivations) {
+      for (const Layout layout : kLayouts) {
+        Matrix c(18, 101, layout, 4), kept(18, 101, layout, 5);
+        MatmulOptions options;
+        options.activation = activation;
+        options.pre_activation = kept.view();
+        matmul(a.view(), b.view(), c.view(), options);
+        Matrix expected(18, 101);
+        activation_forward(activation, plain.view(), {}, expected.view());
+        expect_same_bits(View<const float, 2>(kept.view()), View<const float, 2>(plain.view()));
+        expect_same_bits(View<const float, 2>(c.view()), View<const float, 2>(expected.view()));
+
+        options = {};
+        options.activation = activation;
+        options.activation_at = z.view();
+        matmul(a.view(), b.view(), c.view(), options);
+        activation_backward(activation, z.view(), plain.view(), View<float, 2>(expected.view()));
+        expect_same_bits(View<const float, 2>(c.view()), View<const float, 2>(expected.view()));
+        if (HasFatalFailure()) return;
+      }
+    }
+    const auto batch = []<class T>(View<T, 2> view) { return View<T, 3>(view.data(), {3, 6, view.size(1)}); };
+    Matrix c(18, 101), kept(18, 101);
+    BatchedMatmulOptions options;
+    options.activation = Activation::gelu;
+    options.pre_activation = batch(kept.view());
+    const View<const float, 3> one_b(b.view().data(), {3, 600, 101}, {0, 101, 1});
+    matmul(batch(a.view()), one_b, batch(c.view()), options);
+    expect_same_bits(View<const float, 2>(kept.view()), View<const float, 2>(plain.view()));
+  });
+}
+
 TEST(MatmulEpilogue, NanPassesThroughEveryActivation) {
   on_every_isa([] {
     Matrix a(5, 8);
