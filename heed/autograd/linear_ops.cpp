@@ -9,13 +9,12 @@ namespace {
 
 struct LinearOpSaved {
   Var x, weight, bias, residual;
-  Activation activation = Activation::none;
-  float* pre_activation = nullptr;  // [rows, outputs]; null without an activation
+  float* derivative = nullptr;  // of the activation: [rows, outputs]; null without one
 };
 
 void linear_op_backward(const LinearOpSaved& saved, const Var& y) {
   const View<const float, 2> d_y = y.arrived_rows();
-  const LinearSaved forward{saved.x.rows(), saved.activation, {saved.pre_activation, d_y.shape()}};
+  const LinearSaved forward{saved.x.rows(), {saved.derivative, d_y.shape()}};
   LinearGradients gradients;
   gradients.x = saved.x.input_gradient_rows();
   gradients.weight = saved.weight.added<2>();
@@ -48,8 +47,7 @@ struct FeedForwardSaved {
   Var x;
   FeedForwardVars parameters;
   Var residual;
-  Activation activation = Activation::none;
-  View<float, 2> pre_activation, hidden;  // [rows, hidden]
+  View<float, 2> derivative, hidden;  // [rows, hidden]
 };
 
 void feed_forward_backward(const FeedForwardSaved& saved, const Var& y) {
@@ -60,8 +58,7 @@ void feed_forward_backward(const FeedForwardSaved& saved, const Var& y) {
   const View<float, 2> d_z(scratch.take<float>(element_count(shape)), shape);
   LinearGradients second;
   second.x = d_z;
-  second.x_activation = saved.activation;
-  second.x_pre_activation = saved.pre_activation;
+  second.x_derivative = saved.derivative;
   second.weight = p.second_weight.added<2>();
   if (p.second_bias.given()) second.bias = p.second_bias.added<1>();
   linear_backward({.x = saved.hidden}, p.second_weight.value<2>(), y.arrived_rows(), second, &scratch);
@@ -82,12 +79,11 @@ Var linear(const Var& x, const Var& weight, const Var& bias, const LinearOpOptio
   Tape& tape = x.tape();
   const Var y = tape.output(shape, {x, weight, bias, residual});
   const bool saves = options.activation != Activation::none && y.needs_gradient();
-  const LinearOpSaved saved{
-      x, weight, bias, residual, options.activation, saves ? tape.keep<float>(y.count()) : nullptr};
+  const LinearOpSaved saved{x, weight, bias, residual, saves ? tape.keep<float>(y.count()) : nullptr};
   LinearOptions forward;
   forward.activation = options.activation;
   if (residual.given()) forward.residual = residual.rows();
-  forward.pre_activation = {saved.pre_activation, y.output_rows().shape()};
+  forward.derivative = {saved.derivative, y.output_rows().shape()};
   forward.arena = &tape.scratch();
   linear_forward(x.rows(), parameters_of(weight, bias), y.output_rows(), forward);
   return tape.record<linear_op_backward>(y, saved);
@@ -110,14 +106,14 @@ Var feed_forward(const Var& x, const FeedForwardVars& p, const LinearOpOptions& 
   const Arena::Scope scope(tape.scratch());  // of what is not saved
   Arena& memory = y.needs_gradient() ? tape.step_memory() : tape.scratch();
   const Shape<2> hidden_shape{x.rows().size(0), hidden};
-  FeedForwardSaved saved{x, p, residual, options.activation, {}, {}};
+  FeedForwardSaved saved{x, p, residual, {}, {}};
   saved.hidden = {memory.take<float>(element_count(hidden_shape)), hidden_shape};
   LinearOptions first;
   first.activation = options.activation;
   first.arena = &tape.scratch();
   if (y.needs_gradient()) {
-    saved.pre_activation = {memory.take<float>(element_count(hidden_shape)), hidden_shape};
-    first.pre_activation = saved.pre_activation;
+    saved.derivative = {memory.take<float>(element_count(hidden_shape)), hidden_shape};
+    first.derivative = saved.derivative;
   }
   linear_forward(x.rows(), parameters_of(p.first_weight, p.first_bias), saved.hidden, first);
   LinearOptions second;

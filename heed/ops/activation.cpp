@@ -34,4 +34,17 @@ void activation_backward(Activation activation, View<const float, 2> x, View<con
   });
 }
 
+void derivative_backward(View<const float, 2> derivative, View<const float, 2> d_y, const InputGradient<2>& d_x) {
+  constexpr const char* kName = "derivative_backward";
+  if (d_x.view.data() == nullptr) return;
+  check_rows(kName, "derivative", derivative, derivative.shape());
+  check_rows(kName, "d_y", d_y, derivative.shape());
+  check_rows(kName, "d_x", d_x.view, derivative.shape());
+  for_each_range_of_rows(derivative.shape(), [&]<Isa isa>(int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      derivative_backward_kernel<isa>(derivative.size(1), &derivative(r, 0), &d_y(r, 0), &d_x.view(r, 0), d_x.add);
+    }
+  });
+}
+
 }  // namespace heed

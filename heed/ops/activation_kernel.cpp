@@ -26,6 +26,13 @@ void backward_row(Activation activation, int64_t count, const float* x, const fl
   });
 }
 
+void multiply_row(int64_t count, const float* derivative, const float* d_y, float* d_x, bool add) {
+  for_each_vector(count, [&](auto lanes, int64_t i) HWY_ATTR {
+    const Vector gradient = multiply_by_factor(lanes.load(d_y + i), lanes.load(derivative + i));
+    lanes.store(add ? hn::Add(lanes.load(d_x + i), gradient) : gradient, d_x + i);
+  });
+}
+
 }  // namespace
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -42,6 +49,12 @@ template <>
 void activation_backward_kernel<kTargetIsa>(Activation activation, int64_t count, const float* x, const float* d_y,
                                             float* d_x, bool add) {
   HWY_NAMESPACE::backward_row(activation, count, x, d_y, d_x, add);
+}
+
+template <>
+void derivative_backward_kernel<kTargetIsa>(int64_t count, const float* derivative, const float* d_y, float* d_x,
+                                            bool add) {
+  HWY_NAMESPACE::multiply_row(count, derivative, d_y, d_x, add);
 }
 
 }  // namespace heed

@@ -15,4 +15,8 @@ template <Isa>
 void activation_backward_kernel(Activation activation, int64_t count, const float* x, const float* d_y, float* d_x,
                                 bool add);
 
+// One row: d_x = derivative ∘ d_y, or d_x += … if `add`.
+template <Isa>
+void derivative_backward_kernel(int64_t count, const float* derivative, const float* d_y, float* d_x, bool add);
+
 }  // namespace heed

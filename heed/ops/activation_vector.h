@@ -85,6 +85,11 @@ struct Sigmoid {
   }
 };
 
+// x · factor, where the factor is a derivative kept by forward: 0 where it is 0, even if x is not finite.
+HWY_INLINE Vector multiply_by_factor(Vector x, Vector factor) {
+  return hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(kFloats)), hn::Mul(x, factor));
+}
+
 // Calls f.operator()<A>() with the struct A of the activation.
 template <class F>
 HWY_INLINE void with_activation(Activation activation, F f) {

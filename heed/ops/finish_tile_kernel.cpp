@@ -43,8 +43,8 @@ struct TilePlace {
   }
 };
 
-// c = (act(scale · sums + bias) + residual) + c, or with act'(activation_at) ∘ (scale · sums + bias).
-template <class A>
+// c = ((act(scale · sums + bias)) ∘ factor + residual) + c, and the activation's derivative where it is asked for.
+template <class A, bool kDerivative>
 void finish_tile_with(const MatmulCall& call, const UnfinishedTile& tile) {
   const Vector scale = hn::Set(kFloats, call.scale);
   for (int64_t r = 0; r < tile.rows; ++r) {
@@ -58,8 +58,9 @@ void finish_tile_with(const MatmulCall& call, const UnfinishedTile& tile) {
       } else if (call.scale != 1.0F) {
         x = hn::Mul(scale, x);
       }
-      if (call.pre_activation.data() != nullptr) at.store(x, call.pre_activation);
-      x = call.activation_at.data() != nullptr ? A::gradient(at.load(call.activation_at), x) : A::value(x);
+      if constexpr (kDerivative) at.store(A::gradient(x, hn::Set(kFloats, 1.0F)), call.derivative);
+      x = A::value(x);
+      if (call.factor.data() != nullptr) x = multiply_by_factor(x, at.load(call.factor));
       if (call.residual.data() != nullptr) x = hn::Add(x, at.load(call.residual));
       if (call.accumulate) x = hn::Add(x, at.load(call.c));
       at.store(x, call.c);
@@ -68,7 +69,13 @@ void finish_tile_with(const MatmulCall& call, const UnfinishedTile& tile) {
 }
 
 void finish_tile(const MatmulCall& call, const UnfinishedTile& tile) {
-  with_activation(call.activation, [&]<class A>() HWY_ATTR { finish_tile_with<A>(call, tile); });
+  with_activation(call.activation, [&]<class A>() HWY_ATTR {
+    if (call.derivative.data() != nullptr) {
+      finish_tile_with<A, true>(call, tile);
+    } else {
+      finish_tile_with<A, false>(call, tile);
+    }
+  });
 }
 
 }  // namespace

@@ -46,14 +46,15 @@ void linear_forward(View<const float, 2> x, const LinearParameters& parameters, 
   product.arena = options.arena;
   product.activation = options.activation;
   product.residual = options.residual;
-  const View<float, 2>& z = options.pre_activation;
-  if (z.data() != nullptr) {
-    check(z.shape() == y.shape(), "linear_forward", "pre_activation has shape ", z.shape(), ", but y has ", y.shape());
-    check_apart("linear_forward", "pre_activation", z, "y", View<const float, 2>(y));
+  const View<float, 2>& derivative = options.derivative;
+  if (derivative.data() != nullptr) {
+    check(derivative.shape() == y.shape(), "linear_forward", "derivative has shape ", derivative.shape(),
+          ", but y has ", y.shape());
+    check_apart("linear_forward", "derivative", derivative, "y", View<const float, 2>(y));
     if (options.residual.data() != nullptr) {
-      check_apart("linear_forward", "pre_activation", z, "residual", options.residual);
+      check_apart("linear_forward", "derivative", derivative, "residual", options.residual);
     }
-    product.pre_activation = z;
+    product.derivative = derivative;
   }
   multiply(x, parameters, y, product);
 }
@@ -75,11 +76,10 @@ void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View
         "the gradient of the weight has shape ", gradients.weight.shape(), ", expected ", weight.shape());
   check(gradients.bias.data() == nullptr || gradients.bias.size(0) == weight.size(0), kName,
         "the gradient of the bias has ", gradients.bias.size(0), " values, expected ", weight.size(0));
-  check((gradients.x_activation == Activation::none) == (gradients.x_pre_activation.data() == nullptr), kName,
-        "x_activation and x_pre_activation go together: give both or none");
-  check(gradients.x_pre_activation.data() == nullptr || gradients.x_pre_activation.shape() == saved.x.shape(), kName,
-        "x_pre_activation has shape ", gradients.x_pre_activation.shape(), ", expected ", saved.x.shape());
-  check_extent(kName, "x_pre_activation", gradients.x_pre_activation);
+  const View<const float, 2>& x_derivative = gradients.x_derivative;
+  check(x_derivative.data() == nullptr || x_derivative.shape() == saved.x.shape(), kName, "x_derivative has shape ",
+        x_derivative.shape(), ", expected ", saved.x.shape());
+  check_extent(kName, "x_derivative", x_derivative);
   check_extent(kName, "the gradient of x", d_x.view);
   check_extent(kName, "the gradient of the weight", gradients.weight);
   check_extent(kName, "the gradient of the bias", gradients.bias);
@@ -92,11 +92,11 @@ void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View
   }
   CallArena scratch(arena);
   View<const float, 2> d_z = d_y;
-  if (saved.activation != Activation::none) {
-    check(saved.pre_activation.shape() == y_shape, kName, "pre_activation has shape ", saved.pre_activation.shape(),
-          ", expected ", y_shape, ": keep it in linear_forward");
+  if (saved.derivative.data() != nullptr) {
+    check(saved.derivative.shape() == y_shape, kName, "derivative has shape ", saved.derivative.shape(), ", expected ",
+          y_shape, ": keep it in linear_forward");
     const View<float, 2> made(scratch->take<float>(element_count(y_shape)), y_shape);
-    activation_backward(saved.activation, saved.pre_activation, d_y, made);
+    derivative_backward(saved.derivative, d_y, made);
     d_z = made;
   }
   MatmulOptions options;
@@ -108,8 +108,7 @@ void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View
     broadcast_sum({rows}, {View<float, 4>(bias.data(), {1, 1, 1, bias.size(0)}, {0, 0, 0, bias.stride(0)}), true});
   }
   options.accumulate = d_x.add;
-  options.activation = gradients.x_activation;
-  options.activation_at = gradients.x_pre_activation;
+  options.factor = x_derivative;
   if (d_x.view.data() != nullptr) matmul(d_z, weight, d_x.view, options);
 }
 

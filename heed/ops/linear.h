@@ -29,33 +29,32 @@ struct LinearParameters {
 struct LinearOptions {
   Activation activation = Activation::none;
   View<const float, 2> residual{};  // [N, outputs]; null: none; may be y itself
-  View<float, 2> pre_activation{};  // [N, outputs]: receives x Wᵀ + b, which backward needs where there is an
+  View<float, 2> derivative{};      // [N, outputs]: receives act'(x Wᵀ + b), which backward needs where there is an
                                     // activation; null: not kept
   Arena* arena = nullptr;           // where scratch memory comes from; with it, calls after the first allocate nothing
 };
 
 // x [N, inputs] → y [N, outputs]. The bits are the same with a weight packed in f32, and with or without
-// pre_activation.
+// derivative.
 void linear_forward(View<const float, 2> x, const LinearParameters& parameters, View<float, 2> y,
                     const LinearOptions& options = {});
 
 // What backward needs of forward.
 struct LinearSaved {
-  View<const float, 2> x;  // [N, inputs]
-  Activation activation = Activation::none;
-  View<const float, 2> pre_activation{};  // as forward filled it; null without an activation
+  View<const float, 2> x;             // [N, inputs]
+  View<const float, 2> derivative{};  // [N, outputs], as forward filled it; null without an activation
 };
 
 struct LinearGradients {
   InputGradient<2> x;       // [N, inputs]
   View<float, 2> weight{};  // [outputs, inputs]: added to
   View<float, 1> bias{};    // [outputs]: added to
-  // Where x is itself act(z) of a map before: z [N, inputs]. The gradient for x is then that of z, in the same pass.
-  Activation x_activation = Activation::none;
-  View<const float, 2> x_pre_activation{};
+  // Where x is itself act(z) of a map before: act'(z) [N, inputs], as that map's forward kept it. What is written for x is
+  // then the gradient of z.
+  View<const float, 2> x_derivative{};
 };
 
-// With d_z = act'(pre_activation) ∘ d_y:  d_x (+)= d_z W,  d_W += d_zᵀ x,  d_b += Σ_rows d_z (in the order of
+// With d_z = derivative ∘ d_y:  d_x (+)= d_z W,  d_W += d_zᵀ x,  d_b += Σ_rows d_z (in the order of
 // heed/ops/broadcast_sum.h). The gradient of the residual is d_y itself. d_x must not share memory with what is read; with an activation the rows of d_y are
 // contiguous.
 void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View<const float, 2> d_y,

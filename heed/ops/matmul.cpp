@@ -58,17 +58,19 @@ void check_options(const MatmulOptionsOf<Rank>& options, const View<float, Rank>
     check_extent(kName, name, each);
   };
   check_shape("residual", options.residual);
-  check_shape("pre_activation", options.pre_activation);
-  check_shape("activation_at", options.activation_at);
-  check(options.pre_activation.data() == nullptr || options.pre_activation.data() != view.data(), kName,
-        "pre_activation begins where c does; give it memory of its own");
+  check_shape("derivative", options.derivative);
+  check_shape("factor", options.factor);
+  check(options.derivative.data() == nullptr || options.derivative.data() != view.data(), kName,
+        "derivative begins where c does; give it memory of its own");
+  check(options.factor.data() == nullptr || options.activation == Activation::none, kName,
+        "a factor and an activation do not go together");
 }
 
 // The parts of the epilogue that are of the size of c, of one item.
 void place_epilogue(MatmulCall& call, const MatmulOptions& options) {
   call.residual = options.residual;
-  call.pre_activation = options.pre_activation;
-  call.activation_at = options.activation_at;
+  call.derivative = options.derivative;
+  call.factor = options.factor;
 }
 
 template <class T>
@@ -174,14 +176,14 @@ void matmul(View<const float, 3> a, View<const float, 3> b, View<float, 3> c, co
   // One b for all items: a taller product, b packed once.
   const auto may_fold = [](const auto& view) { return view.data() == nullptr || folds(view); };
   if ((b.size(0) == 1 || b.stride(0) == 0) && folds(a) && folds(c) && may_fold(options.residual) &&
-      may_fold(options.pre_activation) && may_fold(options.activation_at)) {
+      may_fold(options.derivative) && may_fold(options.factor)) {
     const auto fold = [](const auto& view) { return view.data() == nullptr ? decltype(folded(view))() : folded(view); };
     MatmulOptions all;
     all.scale = options.scale;
     all.bias = options.bias;
     all.activation = options.activation;
-    all.pre_activation = fold(options.pre_activation);
-    all.activation_at = fold(options.activation_at);
+    all.derivative = fold(options.derivative);
+    all.factor = fold(options.factor);
     all.residual = fold(options.residual);
     all.accumulate = options.accumulate;
     all.arena = options.arena;
@@ -193,8 +195,8 @@ void matmul(View<const float, 3> a, View<const float, 3> b, View<float, 3> c, co
         call.b = b[item];
         call.c = c[item];
         call.residual = item_of(options.residual, item);
-        call.pre_activation = item_of(options.pre_activation, item);
-        call.activation_at = item_of(options.activation_at, item);
+        call.derivative = item_of(options.derivative, item);
+        call.factor = item_of(options.factor, item);
       });
 }
 

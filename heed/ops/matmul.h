@@ -27,10 +27,10 @@ struct MatmulOptionsOf {
   View<const float, Rank> residual{};  // same shape as c; may be c itself
   bool accumulate = false;             // c += result instead of c = result
   Arena* arena = nullptr;              // for scratch; with it, calls after the first allocate nothing
-  View<float, Rank> pre_activation{};  // same shape as c: receives scale · a b + bias; null: not kept
-  // Same shape as c. Not null: act'(activation_at) ∘ (scale · a b + bias) takes the place of act(scale · a b + bias), as
-  // backward needs it.
-  View<const float, Rank> activation_at{};
+  // For backward, both of the shape of c; null: not kept, 1.
+  View<float, Rank> derivative{};    // receives act'(scale · a b + bias)
+  View<const float, Rank> factor{};  // multiplies scale · a b + bias, where there is no activation; 0 gives 0, whatever
+                                     // the product is
 };
 using MatmulOptions = MatmulOptionsOf<2>;
 using BatchedMatmulOptions = MatmulOptionsOf<3>;

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "heed/ops/activation_vector.h"
 #include "heed/ops/matmul_kernel.h"
 #include "heed/simd/register_tile.h"
 #include "heed/simd/transpose.h"
@@ -43,7 +44,7 @@ struct TileWork {
   int64_t ahead_step;
 };
 
-// act(scale · sums + bias) + residual → c.
+// (scale · sums + bias) ∘ factor + residual → c; with an activation, the tile goes through memory.
 template <int R, int C>
 HWY_INLINE void finish(const MatmulCall& call, RegisterTile<R, C>& tile, int64_t row, int64_t column) {
   constexpr int64_t kWidth = C * kLanes;
@@ -63,6 +64,13 @@ HWY_INLINE void finish(const MatmulCall& call, RegisterTile<R, C>& tile, int64_t
     const Vector scale = hn::Set(kFloats, call.scale);
     tile.fill([&](int r, int c) HWY_ATTR { return hn::Mul(scale, sum[r][c]); });
   }
+  if (call.factor.data()) {
+    const float* factor = &call.factor(row, column);
+    const int64_t step = call.factor.stride(0);
+    tile.fill([&](int r, int c) HWY_ATTR {
+      return multiply_by_factor(sum[r][c], hn::LoadU(kFloats, factor + r * step + c * kLanes));
+    });
+  }
   if (call.residual.data()) {
     const float* residual = &call.residual(row, column);
     const int64_t step = call.residual.stride(0);
@@ -77,20 +85,27 @@ HWY_INLINE void finish(const MatmulCall& call, RegisterTile<R, C>& tile, int64_t
   }
 }
 
-// Prefetches a tile's destination while the tile is computed: a store that misses stalls the next tile.
-template <int R, int C>
-HWY_INLINE void prefetch_c(const MatmulCall& call, int64_t row, int64_t column) {
-  const int64_t last = call.panels.columns - 1;
+// Prefetches what the epilogue of a tile reads and writes while the tile is computed: a miss there stalls the next tile.
+template <int R, int C, int kWrite, class T>
+HWY_INLINE void prefetch_rows(const View<T, 2>& view, int64_t row, int64_t column, int64_t last) {
   for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) __builtin_prefetch(&call.c(row + r, std::min(column + c * kLanes, last)), 1);
+    for (int c = 0; c < C; ++c) __builtin_prefetch(&view(row + r, std::min(column + c * kLanes, last)), kWrite);
   }
+}
+
+template <int R, int C>
+HWY_INLINE void prefetch_epilogue(const MatmulCall& call, int64_t row, int64_t column) {
+  const int64_t last = call.panels.columns - 1;
+  prefetch_rows<R, C, 1>(call.c, row, column, last);
+  if (call.derivative.data() != nullptr) prefetch_rows<R, C, 1>(call.derivative, row, column, last);
+  if (call.factor.data() != nullptr) prefetch_rows<R, C, 0>(call.factor, row, column, last);
 }
 
 // R rows × P panels of C vectors.
 template <class T, int R, int C, int P>
 void compute_tile(const MatmulCall& call, const TileWork<T>& work) {
   constexpr int64_t kWidth = C * kLanes;
-  if (work.last && call.linear) prefetch_c<R, C * P>(call, work.row, work.column);
+  if (work.last) prefetch_epilogue<R, C * P>(call, work.row, work.column);
   RegisterTile<R, C * P> all;
   all.set_zero();
   const T* ahead = work.ahead;

@@ -16,8 +16,8 @@ struct MatmulCall {
   float scale = 1.0F;
   View<const float, 1> bias;
   Activation activation = Activation::none;
-  View<float, 2> pre_activation;
-  View<const float, 2> activation_at;
+  View<float, 2> derivative;
+  View<const float, 2> factor;
   View<const float, 2> residual;
   bool accumulate = false;
 
@@ -25,7 +25,7 @@ struct MatmulCall {
   // are far apart, often by a power of two, and would map to few cache sets.
   bool copy_a = false;
   bool direct_b = false;  // read b in place: its rows are contiguous and reused too little to be worth packing
-  bool linear = false;    // no activation, and rows of c, bias and residual are contiguous: epilogue in registers
+  bool linear = false;    // no activation, and the rows of what the epilogue touches are contiguous: done in registers
 
   bool is_packed() const { return packed != nullptr || packed_bf16 != nullptr; }
 };

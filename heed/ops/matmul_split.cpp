@@ -27,7 +27,7 @@ int64_t chunk_size(int64_t total, int64_t chunks, int64_t unit) {
 
 bool contiguous_rows(const MatmulCall& call) {
   return call.c.stride(1) == 1 && (!call.bias.data() || call.bias.stride(0) == 1) &&
-         (!call.residual.data() || call.residual.stride(1) == 1);
+         (!call.residual.data() || call.residual.stride(1) == 1) && (!call.factor.data() || call.factor.stride(1) == 1);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ MatmulSplit plan_matmul(MatmulCall& call, int64_t items, int threads) {
   const int64_t m = call.a.size(0);
   const int64_t k = call.a.size(1);
   const int64_t n = call.panels.columns;
-  call.linear = call.activation == Activation::none && !call.pre_activation.data() && contiguous_rows(call);
+  call.linear = call.activation == Activation::none && !call.derivative.data() && contiguous_rows(call);
   const bool transposed = call.a.stride(0) == 1 && call.a.stride(1) != 1;
   const bool apart = call.a.stride(1) == 1 && call.a.stride(0) > kBlockDepth && n > kFewColumns;
   call.copy_a = (transposed || apart) && m > kDirectRows && n > kDirectRows;

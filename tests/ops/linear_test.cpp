@@ -48,9 +48,9 @@ struct Case {
 
   void forward() {
     linear_forward(x.view(), parameters(), y.view(),
-                   {.activation = activation, .residual = residual.view(), .pre_activation = z.view()});
+                   {.activation = activation, .residual = residual.view(), .derivative = z.view()});
   }
-  LinearSaved saved() const { return {x.view(), activation, z.view()}; }
+  LinearSaved saved() const { return {x.view(), z.view()}; }
 
   LinearSizes sizes;
   Activation activation;
@@ -158,7 +158,7 @@ TEST(Linear, SameBitsForAnyNumberOfThreadsAndAlone) {
       expect_same_bits<2>(weight_again.view(), d_weight.view());
     }
     Matrix row(1, 96);
-    linear_backward({c.x.view().slice(0, 17, 1), c.activation, c.z.view().slice(0, 17, 1)}, c.weight.view(),
+    linear_backward({c.x.view().slice(0, 17, 1), c.z.view().slice(0, 17, 1)}, c.weight.view(),
                     c.d_y.view().slice(0, 17, 1), {row.view()});
     expect_same_bits<2>(row.view(), d_x.view().slice(0, 17, 1));
   });
@@ -171,7 +171,7 @@ TEST(Linear, AllocatesNothingAfterTheFirstCallWithAnArena) {
   Matrix d_weight(30, 40);
   const auto call = [&] {
     linear_forward(c.x.view(), c.parameters(), c.y.view(),
-                   {.activation = c.activation, .pre_activation = c.z.view(), .arena = &arena});
+                   {.activation = c.activation, .derivative = c.z.view(), .arena = &arena});
     linear_backward(c.saved(), c.weight.view(), c.d_y.view(), {d_x.view(), d_weight.view()}, &arena);
   };
   call();
@@ -260,22 +260,22 @@ TEST(Linear, RefusesWhatDoesNotFit) {
                {"linear_backward: ", "d_y has shape [5, 7]", "[7, 3]"});
   expect_error(
       [&] {
-        linear_backward({c.x.view(), Activation::relu}, c.weight.view(), c.d_y.view(), {d_x.view()});
+        linear_backward({c.x.view(), wrong.view()}, c.weight.view(), c.d_y.view(), {d_x.view()});
       },
-      {"linear_backward: ", "pre_activation", "keep it in linear_forward"});
+      {"linear_backward: ", "derivative", "keep it in linear_forward"});
   expect_error([&] { linear_backward(c.saved(), c.weight.view(), c.d_y.view(), {wrong.view()}); },
                {"linear_backward: ", "gradient of x"});
   expect_error([&] { linear_backward({c.x.view()}, c.weight.view(), c.d_y.view(), {c.x.view()}); },
                {"linear_backward: ", "the gradient of x", "shares memory with x"});
-  expect_error([&] { linear_forward(c.x.view(), c.parameters(), c.y.view(), {.pre_activation = c.y.view()}); },
-               {"linear_forward: ", "pre_activation", "shares memory with y"});
+  expect_error([&] { linear_forward(c.x.view(), c.parameters(), c.y.view(), {.derivative = c.y.view()}); },
+               {"linear_forward: ", "derivative", "shares memory with y"});
   expect_error(
       [&] {
         linear_backward(c.saved(), c.weight.view(), c.d_y.view(), {{}, wrong.view()});
       },
       {"linear_backward: ", "gradient of the weight"});
-  expect_error([&] { linear_forward(c.x.view(), c.parameters(), c.y.view(), {.pre_activation = wrong.view()}); },
-               {"linear_forward: ", "pre_activation has shape [5, 7]"});
+  expect_error([&] { linear_forward(c.x.view(), c.parameters(), c.y.view(), {.derivative = wrong.view()}); },
+               {"linear_forward: ", "derivative has shape [5, 7]"});
 }
 
 }  // namespace

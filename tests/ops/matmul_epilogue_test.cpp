@@ -8,6 +8,7 @@
 #include "heed/ops/matmul.h"
 #include "tests/support/activations.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/matrix.h"
 
 namespace heed::test {
@@ -149,42 +150,72 @@ TEST(MatmulEpilogue, ABatchHasBiasAndAResidualForEachItem) {
 }
 
 // Rows and columns, in every layout and batched: the bits of the product followed by the activation of its own.
-TEST(MatmulEpilogue, KeepsThePreActivationAndMultipliesByTheDerivative) {
+TEST(MatmulEpilogue, KeepsTheDerivativeAndMultipliesByIt) {
   on_every_isa([] {
     const Matrix a(18, 600, Layout::rows, 1);
     const Matrix b(600, 101, Layout::rows, 2);
-    const Matrix z(18, 101, Layout::rows, 3);
+    const Matrix d_y(18, 101, Layout::rows, 3);
     Matrix plain(18, 101);
     matmul(a.view(), b.view(), plain.view());
     for (const Activation activation : kActivations) {
       for (const Layout layout : kLayouts) {
-        Matrix c(18, 101, layout, 4), kept(18, 101, layout, 5);
+        Matrix c(18, 101, layout, 4), derivative(18, 101, layout, 5);
         MatmulOptions options;
         options.activation = activation;
-        options.pre_activation = kept.view();
+        options.derivative = derivative.view();
         matmul(a.view(), b.view(), c.view(), options);
         Matrix expected(18, 101);
         activation_forward(activation, plain.view(), {}, expected.view());
-        expect_same_bits(View<const float, 2>(kept.view()), View<const float, 2>(plain.view()));
         expect_same_bits(View<const float, 2>(c.view()), View<const float, 2>(expected.view()));
 
+        // Times d_y, in a pass of its own and as the factor of a product that is d_y.
+        Matrix kept(18, 101);
+        for (int64_t i = 0; i < 18; ++i) {
+          for (int64_t j = 0; j < 101; ++j) kept.view()(i, j) = derivative.view()(i, j);
+        }
+        activation_backward(activation, plain.view(), d_y.view(), View<float, 2>(expected.view()));
+        Matrix d_z(18, 101);
+        derivative_backward(kept.view(), d_y.view(), View<float, 2>(d_z.view()));
+        expect_same_bits(View<const float, 2>(d_z.view()), View<const float, 2>(expected.view()));
+        Matrix one(101, 101);
+        for (int64_t i = 0; i < 101; ++i) {
+          for (int64_t j = 0; j < 101; ++j) one.view()(i, j) = i == j ? 1.0F : 0.0F;
+        }
         options = {};
-        options.activation = activation;
-        options.activation_at = z.view();
-        matmul(a.view(), b.view(), c.view(), options);
-        activation_backward(activation, z.view(), plain.view(), View<float, 2>(expected.view()));
-        expect_same_bits(View<const float, 2>(c.view()), View<const float, 2>(expected.view()));
-        if (HasFatalFailure()) return;
+        options.factor = derivative.view();
+        matmul(d_y.view(), one.view(), c.view(), options);
+        for (int64_t i = 0; i < 18; ++i) {
+          for (int64_t j = 0; j < 101; ++j) ASSERT_EQ(c.view()(i, j), expected.view()(i, j)) << i << " " << j;
+        }
       }
     }
     const auto batch = []<class T>(View<T, 2> view) { return View<T, 3>(view.data(), {3, 6, view.size(1)}); };
-    Matrix c(18, 101), kept(18, 101);
+    Matrix c(18, 101), derivative(18, 101), expected(18, 101);
     BatchedMatmulOptions options;
-    options.activation = Activation::gelu;
-    options.pre_activation = batch(kept.view());
+    options.activation = Activation::relu;
+    options.derivative = batch(derivative.view());
     const View<const float, 3> one_b(b.view().data(), {3, 600, 101}, {0, 101, 1});
     matmul(batch(a.view()), one_b, batch(c.view()), options);
-    expect_same_bits(View<const float, 2>(kept.view()), View<const float, 2>(plain.view()));
+    for (int64_t i = 0; i < 18; ++i) {
+      for (int64_t j = 0; j < 101; ++j) ASSERT_EQ(derivative.view()(i, j), plain.view()(i, j) > 0.0F ? 1.0F : 0.0F);
+    }
+  });
+}
+
+TEST(MatmulEpilogue, AFactorOfZeroGivesZeroEvenIfTheProductIsNotFinite) {
+  on_every_isa([] {
+    Matrix a(3, 4), c(3, 40);
+    a.view()(1, 2) = std::numeric_limits<float>::infinity();
+    Matrix factor(3, 40);
+    for (int64_t i = 0; i < 3; ++i) {
+      for (int64_t j = 0; j < 40; ++j) factor.view()(i, j) = 0.0F;
+    }
+    MatmulOptions options;
+    options.factor = factor.view();
+    matmul(a.view(), Matrix(4, 40).view(), c.view(), options);
+    for (int64_t j = 0; j < 40; ++j) EXPECT_EQ(c.view()(1, j), 0.0F);
+    options.activation = Activation::relu;
+    expect_error([&] { matmul(a.view(), Matrix(4, 40).view(), c.view(), options); }, {"matmul", "factor"});
   });
 }
 
