@@ -60,7 +60,7 @@ void check_options(const MatmulOptionsOf<Rank>& options, const View<float, Rank>
   check_shape("residual", options.residual);
   check_shape("pre_activation", options.pre_activation);
   check_shape("activation_at", options.activation_at);
-  check(options.pre_activation.data() == nullptr || options.pre_activation.data() != view.data(), kName,
+  check(view.count() == 0 || options.pre_activation.data() != view.data(), kName,
         "pre_activation begins where c does; give it memory of its own");
 }
 
