@@ -28,6 +28,25 @@ std::optional<double> percent(std::optional<double> share) {
   return share ? std::optional<double>(100 * *share) : std::nullopt;
 }
 
+double total_seconds(const std::vector<OpTime>& profile) {
+  double total = 0;
+  for (const OpTime& each : profile) total += each.seconds;
+  return total;
+}
+
+Json to_json(const std::vector<OpTime>& profile) {
+  Json ops = Json::array();
+  for (const OpTime& each : profile) {
+    Json op{{"op", each.op}};
+    if (!each.pass.empty()) op["pass"] = each.pass;
+    op.update({{"calls", each.calls},
+               {"milliseconds", 1e3 * each.seconds},
+               {"of_step", each.seconds / total_seconds(profile)}});
+    ops.push_back(std::move(op));
+  }
+  return ops;
+}
+
 Json to_json(const Row& row) {
   Json json{{"name", row.name}, {"kind", row.kind}, {"dtype", row.dtype}};
   if (row.attention) {
@@ -63,6 +82,8 @@ Json to_json(const Row& row) {
   if (row.of_openblas) json["of_openblas"] = *row.of_openblas;
   if (row.of_base) json.update({{"base", row.base}, {"of_base", *row.of_base}});
   if (row.megabytes) json["megabytes"] = *row.megabytes;
+  if (row.allocations) json["allocations"] = *row.allocations;
+  if (!row.profile.empty()) json["profile"] = to_json(row.profile);
   return json;
 }
 
@@ -94,8 +115,15 @@ void TextReport::add(const Row& row) {
   if (row.of_openblas) line += field(row.of_openblas, "  %.3f × OpenBLAS", 0);
   if (row.of_read) line += field(percent(row.of_read), "  %.1f %% of a plain read", 0);
   if (row.megabytes) line += field(row.megabytes, "  %.1f MB over inputs, outputs and gradients", 0);
+  if (row.allocations) line += "  " + std::to_string(*row.allocations) + " allocations a step";
   if (row.measured && row.measured->busy > 0) {
     line += "  (" + std::to_string(row.measured->busy) + " in a busy phase)";
+  }
+  for (const OpTime& each : row.profile) {
+    std::string op = "\n  " + each.op + (each.pass.empty() ? "" : " ") + each.pass;
+    op.resize(std::max<size_t>(op.size(), 39), ' ');
+    line += op + field(static_cast<double>(each.calls), "%.0f calls", 13) + field(1e3 * each.seconds, "%.3f", 10) +
+            field(100 * each.seconds / total_seconds(row.profile), "%.1f %%", 9) + " of the step";
   }
   out_ << line << std::endl;
 }

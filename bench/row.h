@@ -33,22 +33,32 @@ struct MatmulSizes {
   bool packed = false;
 };
 
+// What an op took of a training step, all its calls together.
+struct OpTime {
+  std::string op;
+  std::string pass{};  // forward or backward; empty for what is neither, as the optimiser
+  int64_t calls = 0;
+  double seconds = 0;
+};
+
 // What does not apply is absent. Shares are fractions of 1.
 struct Row {
   std::string name;
-  std::string kind;           // forward, backward, both, decode, insight, matmul, memory
+  std::string kind;           // forward, backward, both, decode, insight, matmul, memory, train
   std::string dtype = "f32";  // of the cache, kind decode; of the weights, kind matmul
   std::optional<AttentionSizes> attention;
   std::optional<MatmulSizes> matmul;
   int threads = 1;
   std::string isa;
   std::optional<Measurement> measured;
-  std::string base;                   // the row that of_base compares with
-  std::optional<double> of_base;      // speed over that of `base`, measured in alternation
-  std::optional<double> read_gbps;    // a plain read of the same bytes
-  std::optional<double> of_read;      // gbps / read_gbps
-  std::optional<double> of_openblas;  // speed over OpenBLAS's, measured in alternation
-  std::optional<double> megabytes;    // growth of the peak resident size, kind memory
+  std::string base;                    // the row that of_base compares with
+  std::optional<double> of_base;       // speed over that of `base`, measured in alternation
+  std::optional<double> read_gbps;     // a plain read of the same bytes
+  std::optional<double> of_read;       // gbps / read_gbps
+  std::optional<double> of_openblas;   // speed over OpenBLAS's, measured in alternation
+  std::optional<double> megabytes;     // growth of the peak resident size, kind memory
+  std::optional<int64_t> allocations;  // of the last step, by operator new, kind train
+  std::vector<OpTime> profile;         // of one more step, the longest first, kind train; empty: none was asked for
 };
 
 // {"schema":"heed/bench-probe@1","isa":…,"threads":…,"gflops":…,"read_gbps":…,"read_share":…} on one line.

@@ -1,15 +1,17 @@
-// heed bench: how fast attention is here, as a share of what the machine can do.
+// heed bench: how fast attention and training are here, as a share of what the machine can do.
 #include <algorithm>
 #include <istream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <utility>
 
 #include "bench/attention_bench.h"
 #include "bench/decode_bench.h"
 #include "bench/matmul_bench.h"
 #include "bench/probe.h"
+#include "bench/train_bench.h"
 #include "cli/command_line.h"
 #include "cli/compute_flags.h"
 #include "cli/option_table.h"
@@ -28,6 +30,7 @@ struct BenchFlags {
   bench::Selection selection;
   bool list = false;
   bool json = false;
+  bool profile = false;  // train only
 };
 
 void add_flags(CLI::App& command, BenchFlags& flags, std::function<std::vector<std::string>()> case_names) {
@@ -139,6 +142,13 @@ void run_matmul(const BenchFlags& flags, Streams streams) {
             });
 }
 
+void run_train(const BenchFlags& flags, Streams streams) {
+  run_cases(flags, streams, bench::train_cases(), "heed bench train",
+            [&](const auto& cases, const bench::BenchOptions& options, bench::Report& report) {
+              bench::bench_train(cases, options, flags.profile, report);
+            });
+}
+
 struct ProbeFlags {
   ComputeFlags compute;
   bool json = false;
@@ -185,10 +195,15 @@ void add_bench(CLI::App& app, Streams streams, std::function<void()>& action) {
     add_flags(*command, *flags, [cases] { return bench::groups_and_names(cases()); });
     command->footer(std::string("Examples:\n  heed bench ") + name + " --list\n  heed bench " + name + " --quick");
     command->callback([=, &action] { action = [=] { run(*flags, streams); }; });
+    return std::pair(command, flags);
   };
   add("attention", "attention, forward and backward; --case memory: its memory", bench::attention_cases, run_attention);
   add("decode", "one query a sequence against a cache, beside a plain read of it", bench::decode_cases, run_decode);
   add("matmul", "matrix products, beside OpenBLAS", bench::matmul_cases, run_matmul);
+  const auto [train, train_flags] =
+      add("train", "whole training steps: forward, backward, clipping, AdamW", bench::train_cases, run_train);
+  train->get_option("--threads")->description("threads of every row (default: a row of 1 and one of all cores)");
+  train->add_flag("--profile", train_flags->profile, "show where the time of a step goes, by op");
   add_probe(*bench, streams, action);
   bench->footer("Examples:\n  heed bench attention --quick\n  heed bench matmul --case packed --threads 2 --json");
 }

@@ -26,6 +26,7 @@
 #include "heed/autograd/loss_ops.h"
 #include "heed/autograd/parameter.h"
 #include "heed/autograd/tape.h"
+#include "heed/autograd/tape_observer.h"
 #include "heed/autograd/var.h"
 #include "heed/core/arena.h"
 #include "heed/core/bf16.h"

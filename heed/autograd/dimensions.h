@@ -1,6 +1,7 @@
 // Dimensions as ops take them. Internal to heed/autograd.
 #pragma once
 
+#include <algorithm>
 #include "heed/core/dims.h"
 #include "heed/core/error.h"
 #include "heed/core/view.h"
@@ -29,7 +30,7 @@ template <int N>
 Shape<N> widened(const Dims& shape) {
   Shape<N> result{};
   result.fill(1);
-  for (int i = 0; i < shape.rank(); ++i) result[static_cast<size_t>(N - shape.rank() + i)] = shape[i];
+  std::copy(shape.begin(), shape.end(), result.end() - shape.rank());
   return result;
 }
 

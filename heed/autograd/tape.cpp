@@ -72,10 +72,10 @@ void Tape::clear() {
 
 Tape::Node& Tape::node_of(const Var& var) {
   check(&var.tape() == this, "Tape", "a Var of another tape: the Vars of an op must be of one tape");
-  return nodes_[static_cast<size_t>(var.node_)];
+  return node_at(var.node_);
 }
 
-Var Tape::var_of(int32_t node) { return {this, lifetime_, node, nodes_[static_cast<size_t>(node)].shape}; }
+Var Tape::var_of(int32_t node) { return {this, lifetime_, node, node_at(node).shape}; }
 
 Var Tape::add_node(Node::Kind kind, float* value, const Dims& shape, bool needs_gradient) {
   check(nodes_.size() < (size_t{1} << 30), "Tape", "too many ops in one step: clear() the tape after each step");
@@ -169,13 +169,13 @@ void Tape::backward(const Var& from, const float* gradient) {
   }
   for (int64_t i = 0; i < last.count; ++i) last.gradient[i] += gradient == nullptr ? 1.0F : gradient[i];
   for (int32_t at = from.node_; at >= 0; --at) {
-    const Node node = nodes_[static_cast<size_t>(at)];  // a copy: a user's backward may add nodes
+    const Node node = node_at(at);  // a copy: a user's backward may add nodes
     if (node.held) continue;
-    const std::span<Node> outputs(&nodes_[static_cast<size_t>(at)], static_cast<size_t>(node.further_outputs) + 1);
+    const std::span<Node> outputs(&node_at(at), static_cast<size_t>(node.further_outputs) + 1);
     const bool arrived =
         std::any_of(outputs.begin(), outputs.end(), [](const Node& y) { return y.gradient != nullptr; });
     if (node.backward != nullptr && arrived) node.backward(node.saved, var_of(at));
-    for (int32_t i = 0; i <= node.further_outputs; ++i) release_gradient(nodes_[static_cast<size_t>(at + i)]);
+    for (int32_t i = 0; i <= node.further_outputs; ++i) release_gradient(node_at(at + i));
   }
 }
 

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "heed/autograd/parameter.h"
+#include "heed/autograd/tape_observer.h"
 #include "heed/autograd/var.h"
 #include "heed/core/arena.h"
 #include "heed/core/tensor.h"
@@ -62,6 +63,8 @@ class Tape {
   // The same; an absent parameter gives an empty Var.
   Var optional_parameter(const Parameter& optional) { return optional.given() ? parameter(optional) : Var(); }
 
+  // Is told of each op from now on; null: nobody is.
+  void set_observer(TapeObserver* observer) { observer_ = observer; }
   // Forgets all Vars and keeps the memory. The next step of dropout begins.
   void clear();
 
@@ -83,17 +86,21 @@ class Tape {
   // needs no gradient. Returns y. An op with several outputs creates them one after the other, records the first, and
   // says how many follow it: their gradients are kept until then.
   template <auto Backward, class Saved>
-  Var record(const Var& y, Saved saved, int further_outputs = 0) {
+  Var record(const Var& y, Saved saved, int32_t further_outputs = 0) {
+    detail::tell<Backward>(observer_, Pass::forward);
     if (!needs_gradient(y)) return y;
     Node& node = node_of(y);
     void* const memory = step_.take<std::byte>(sizeof(Saved));
     node.saved = new (memory) Saved(std::move(saved));
-    node.backward = [](const void* kept, const Var& output) { Backward(*static_cast<const Saved*>(kept), output); };
+    node.backward = [](const void* kept, const Var& output) {
+      Backward(*static_cast<const Saved*>(kept), output);
+      detail::tell<Backward>(output.tape().observer_, Pass::backward);
+    };
     if constexpr (!std::is_trivially_destructible_v<Saved>) {
       node.destroy = [](void* kept) { static_cast<Saved*>(kept)->~Saved(); };
     }
     node.further_outputs = further_outputs;
-    for (int i = 1; i <= further_outputs; ++i) nodes_[static_cast<size_t>(y.node_ + i)].held = true;
+    for (int32_t i = 1; i <= further_outputs; ++i) node_at(y.node_ + i).held = true;
     return y;
   }
   // For ops. Memory that lasts until clear(): what forward saves and backward reads.
@@ -123,7 +130,7 @@ class Tape {
     void* saved = nullptr;
     void (*backward)(const void* saved, const Var& y) = nullptr;
     void (*destroy)(void* saved) = nullptr;
-    int further_outputs = 0;
+    int32_t further_outputs = 0;
     enum class Kind { constant, leaf, parameter, output } kind = Kind::constant;
     bool needs_gradient = false;
     bool keeps_gradient = false;  // leaves, parameters, and Vars that were told to
@@ -140,6 +147,7 @@ class Tape {
   };
 
   Node& node_of(const Var& var);
+  Node& node_at(int32_t index) { return nodes_[static_cast<size_t>(index)]; }
   bool needs_gradient(const Var& var) { return node_of(var).needs_gradient; }
   Var add_node(Node::Kind kind, float* value, const Dims& shape, bool needs_gradient);
   float* copied(const Tensor& tensor);
@@ -162,6 +170,7 @@ class Tape {
   bool recording_ = true;
   bool training_ = true;
   bool ran_backward_ = false;
+  TapeObserver* observer_ = nullptr;
   std::unique_ptr<Tape> inner_;  // where checkpointed blocks run
 };
 

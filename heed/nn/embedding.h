@@ -16,7 +16,7 @@ struct EmbeddingOptions {
 };
 
 struct Embedding {
-  Embedding(int64_t rows, int64_t width, const EmbeddingOptions& options = {});
+  Embedding(int64_t rows, int64_t width, const EmbeddingOptions& given = {});
 
   Parameter weight;  // [rows, width]
   EmbeddingOptions options;

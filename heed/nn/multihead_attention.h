@@ -33,7 +33,7 @@ struct MultiheadAttentionCall {
 };
 
 struct MultiheadAttention {
-  explicit MultiheadAttention(const MultiheadAttentionOptions& options);
+  explicit MultiheadAttention(const MultiheadAttentionOptions& given);
 
   Parameter in_proj_weight;                               // rows of W_Q, W_K, W_V, where all take the same width
   Parameter q_proj_weight, k_proj_weight, v_proj_weight;  // otherwise

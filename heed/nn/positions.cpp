@@ -36,7 +36,8 @@ SinusoidalPositions::SinusoidalPositions(int64_t length, int64_t width) {
   const View<float, 2> to = table.view<2>();
   for (int64_t t = 0; t < length; ++t) {
     for (int64_t c = 0; c < width; ++c) {
-      const double exponent = static_cast<double>(c / 2 * 2) / static_cast<double>(width);
+      const int64_t even = c - c % 2;
+      const double exponent = static_cast<double>(even) / static_cast<double>(width);
       const double angle = static_cast<double>(t) / std::pow(10000.0, exponent);
       to(t, c) = static_cast<float>(c % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }

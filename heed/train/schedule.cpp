@@ -30,7 +30,8 @@ double ConstantSchedule::operator()(int64_t step) const {
 
 double StepSchedule::operator()(int64_t step) const {
   progress("StepSchedule", step, every);
-  return std::pow(factor, static_cast<double>(step / every));
+  const int64_t times = step / every;
+  return std::pow(factor, static_cast<double>(times));
 }
 
 double LinearSchedule::operator()(int64_t step) const {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tests/support/expect_error.h"
@@ -290,6 +291,25 @@ TEST(Tape, TheMemoryOfAStepIsUsedAgain) {
   // Gradients that were used up serve again: two, not twenty.
   constexpr size_t kLine = kAlignment;
   EXPECT_EQ(used, kLine + 20 * (kLine + round_up(sizeof(CubeSaved), kLine)) + 2 * kLine);
+}
+
+TEST(Tape, AnObserverIsToldOfEachOpForwardAndBackward) {
+  struct Observer : TapeObserver {
+    void ran(std::string_view op, Pass pass) override {
+      told += std::string(op) + (pass == Pass::forward ? " forward, " : " backward, ");
+    }
+    std::string told;
+  } observer;
+  Tape tape;
+  tape.set_observer(&observer);
+  Tensor x({1});
+  const auto [sum, difference] = butterfly(cube(tape.leaf(x)), tape.leaf(x));
+  sum.backward();
+  EXPECT_EQ(observer.told, "cube forward, butterfly forward, butterfly backward, cube backward, ");
+  tape.set_observer(nullptr);
+  tape.clear();
+  cube(tape.leaf(x)).backward();
+  EXPECT_EQ(observer.told.find("cube backward, cube"), std::string::npos);
 }
 
 TEST(Tape, ClearingBeginsTheNextStepOfDropout) {

@@ -95,6 +95,35 @@ TEST(JsonReport, AMemoryRowHasMegabytesAndNoSpeed) {
   EXPECT_FALSE(json.contains("of_base"));
 }
 
+Row train_row() {
+  Row row;
+  row.name = "gpt-x";
+  row.kind = "train";
+  row.isa = "avx2";
+  row.measured = Measurement{0.25, 50, 100, 0.5, 0, 1, 7, 0, 0};
+  row.allocations = 0;
+  row.profile = {{"linear", "backward", 8, 0.375}, {"optimiser", "", 1, 0.125}};
+  return row;
+}
+
+TEST(JsonReport, ATrainRowHasItsAllocationsAndSharesOfTheStep) {
+  EXPECT_EQ(document_of({train_row()})["rows"][0], Json::parse(R"({
+    "name": "gpt-x", "kind": "train", "dtype": "f32", "threads": 1, "isa": "avx2",
+    "milliseconds": 250.0, "gflops": 50.0, "peak_gflops": 100.0, "of_peak": 0.5,
+    "repetitions": 7, "repeated": 0, "busy": 0, "allocations": 0, "profile": [
+      {"op": "linear", "pass": "backward", "calls": 8, "milliseconds": 375.0, "of_step": 0.75},
+      {"op": "optimiser", "calls": 1, "milliseconds": 125.0, "of_step": 0.25}]})"));
+}
+
+TEST(TextReport, AProfileHasALineAnOp) {
+  std::ostringstream out;
+  TextReport report(out);
+  report.add(train_row());
+  const std::string text = out.str();
+  EXPECT_NE(text.find("  0 allocations a step\n  linear backward "), std::string::npos) << text;
+  EXPECT_NE(text.find(" 8 calls   375.000   75.0 % of the step\n  optimiser "), std::string::npos) << text;
+}
+
 TEST(TextReport, ShowsSharesInPercentAndHowManyWereRepeated) {
   std::ostringstream out;
   TextReport report(out);

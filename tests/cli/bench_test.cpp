@@ -134,6 +134,25 @@ TEST(BenchCommand, DecodeRowsStandBesideAPlainRead) {
   EXPECT_GT(row["of_read"], 0.0);
 }
 
+TEST(BenchCommand, TrainRowsHaveTheirAllocationsAndAProfileWhereAskedFor) {
+  const Result result =
+      heed({"bench", "train", "--json", "--profile", "--repetitions", "1", "--threads", "1", "--case", "gpt-tiny"});
+  const Json row = first_row(result);
+  EXPECT_EQ(row["name"], "gpt-tiny");
+  EXPECT_EQ(row["kind"], "train");
+  EXPECT_EQ(row["threads"], 1);
+  EXPECT_EQ(row["allocations"], 0);
+  EXPECT_GT(row["of_peak"], 0.0);
+  double whole = 0;
+  for (const Json& each : row["profile"]) whole += each["of_step"].get<double>();
+  EXPECT_NEAR(whole, 1, 1e-9);
+}
+
+TEST(BenchCommand, TrainListsTheModels) {
+  EXPECT_EQ(heed({"bench", "train", "--list", "--quick"}).out, "language-model  gpt-tiny\n");
+  EXPECT_EQ(answer_mistake(Json::parse(heed({"bench", "train", "--list", "--json"}).out)), "");
+}
+
 TEST(BenchCommand, TextHasALineARow) {
   const Result result = heed({"bench", "attention", "--repetitions", "1", "--case", "forward-d64-t128-dense", "--isa",
                               std::string(isa_name(supported_isas().front()))});

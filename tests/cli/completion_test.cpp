@@ -30,7 +30,7 @@ bool has(const Words& words, const std::string& word) {
 
 TEST(Completion, OffersCommandsAndNotTheHiddenOne) {
   EXPECT_EQ(offered({"be"}), (Words{"bench"}));
-  EXPECT_EQ(offered({"bench", ""}), (Words{"attention", "decode", "matmul", "probe"}));
+  EXPECT_EQ(offered({"bench", ""}), (Words{"attention", "decode", "matmul", "train", "probe"}));
   EXPECT_FALSE(has(offered({""}), "__complete"));
   EXPECT_EQ(offered({"completion", ""}), (Words{"bash", "zsh", "fish"}));
   EXPECT_TRUE(has(offered({"help", ""}), "exit-codes"));
@@ -107,7 +107,7 @@ TEST(Completion, WorksInBash) {
   EXPECT_EQ(in_bash("be", 1), "bench\n");
   EXPECT_EQ(in_bash("bench attention --isa av", 4), "avx512\navx2\n");
   EXPECT_EQ(in_bash("bench attention --isa = b", 5), "baseline\n");
-  EXPECT_EQ(in_bash("bench ''", 2), "attention\ndecode\nmatmul\nprobe\n");
+  EXPECT_EQ(in_bash("bench ''", 2), "attention\ndecode\nmatmul\ntrain\nprobe\n");
 }
 
 TEST(Completion, TheZshScriptIsZsh) {

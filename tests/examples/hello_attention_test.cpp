@@ -1,28 +1,14 @@
 // The example prints the exact numbers of the textbook's self-attention (recomputed in double, 4 places), step by step.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/support/example_program.h"
+
 namespace heed {
 namespace {
-
-struct ProgramRun {
-  std::string output;
-  int status = -1;
-};
-
-ProgramRun run_program(const std::string& path) {
-  ProgramRun run;
-  FILE* pipe = popen(path.c_str(), "r");
-  if (pipe == nullptr) return run;
-  char buffer[256];
-  while (std::fgets(buffer, sizeof(buffer), pipe) != nullptr) run.output += buffer;
-  run.status = pclose(pipe);
-  return run;
-}
 
 using Rows = std::vector<std::vector<std::string>>;
 
@@ -42,7 +28,7 @@ Rows rows_of(const std::string& output, const std::string& step) {
 }
 
 TEST(HelloAttention, PrintsEveryStepExactly) {
-  const ProgramRun run = run_program(HEED_EXAMPLES_DIR "/hello_attention");
+  const test::ProgramRun run = test::run_example("hello_attention");
   EXPECT_EQ(run.status, 0) << run.output;
   const auto expect = [&](const std::string& step, const Rows& rows) {
     EXPECT_EQ(rows_of(run.output, step), rows) << step << "\n" << run.output;

@@ -1,12 +1,10 @@
-// Counts heap allocations of the whole process, so that a test can prove that a call makes none. Test programs have
-// their operator new replaced by one that counts.
+// The number of heap allocations of the whole process, so that a test can prove that a call makes none.
 #pragma once
 
-#include <cstdint>
+#include "bench/allocation_counter.h"
 
 namespace heed::test {
 
-// Allocations by operator new, of all threads, since the program began.
-int64_t allocation_count();
+using bench::allocation_count;
 
 }  // namespace heed::test

@@ -1,4 +1,4 @@
-#include "tests/support/allocation_counter.h"
+#include "bench/allocation_counter.h"
 
 #include <atomic>
 #include <cstddef>
@@ -35,8 +35,8 @@ void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memo
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
-namespace heed::test {
+namespace heed::bench {
 
 int64_t allocation_count() { return allocations.load(std::memory_order_relaxed); }
 
-}  // namespace heed::test
+}  // namespace heed::bench
