@@ -18,7 +18,7 @@ constexpr int64_t kHeads = 2, kHeadWidth = 5, kWidth = kHeads * kHeadWidth;
 // q, k and v → y, on Vars of one shape.
 using Op = Var (*)(const Var& q, const Var& k, const Var& v);
 
-Var heads(const Var& q, const Var& k, const Var& v) { return attention(q, k, v, {.mask = Mask::causal()}); }
+Var heads(const Var& q, const Var& k, const Var& v) { return attention(q, k, v); }
 
 Var layer(const Var& q, const Var& k, const Var& v) {
   Tape& tape = q.tape();
@@ -80,6 +80,25 @@ TEST(AttentionInputs, NothingFlowsThroughADetachedInput) {
     expect_sum(detached[0], {apart[0]});
     const auto query = gradients<1>(c, [&](const auto& in) { return c.op(in[0].detach(), in[0], in[0]); });
     expect_sum(query[0], {apart[1], apart[2]});
+  }
+}
+
+// Memory of an earlier step has other numbers in it.
+TEST(AttentionInputs, WithoutQueriesTheGradientsOfKeysAndValuesAre0) {
+  Tape tape;
+  for (const OpCase& c : kOps) {
+    for (const int64_t queries : {6, 0}) {
+      std::vector<int64_t> shape = c.shape;
+      shape[1] = queries;
+      const Var q = tape.leaf(random_tensor(shape, 1));
+      const Var k = tape.leaf(random_tensor(c.shape, 2)), v = tape.leaf(random_tensor(c.shape, 3));
+      c.op(q, k, v).backward(random_tensor(shape, 4).values());
+      for (const Var& each : {k, v}) {
+        const bool is_0 = std::ranges::all_of(each.gradients(), [](float value) { return value == 0.0F; });
+        EXPECT_EQ(is_0, queries == 0);
+      }
+      tape.clear();
+    }
   }
 }
 
