@@ -1,5 +1,6 @@
-// An op of your own: the activation snake(x) = x + sin²(a x) / a, whose frequency a is learned. An op is a pair of plain
-// functions and a struct of what the second needs of the first. Its gradients are compared with central differences.
+// An op of your own: the activation snake(x) = x + sin²(a x) / a, whose frequency a is learned. An op is a pair of
+// plain functions and a struct of what the second needs of the first. Its gradients are compared with central
+// differences.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,5 @@
 // A small transformer learns which of two tokens comes first. It is trained, saved, loaded and evaluated.
 #include <cstdio>
-#include <vector>
 
 #include "heed/heed.h"
 
@@ -18,19 +17,19 @@ struct Classifier {
   }
 
   Var operator()(Tape& tape, const TensorOf<int64_t>& ids) const {
-    return classes(mean(encoder(positions(words(tape, ids))), 1));  // ids [B, T], x [B, T, C] → [B, 2]
+    return classes(mean(encoder(positions(words(tape, ids))), 1));  // [B, T] → [B, 2]
   }
 };
 
 struct Batch {
-  TensorOf<int64_t> ids;        // [B, T]
-  std::vector<int64_t> labels;  // [B]: 0 or 1, whichever token comes first
+  TensorOf<int64_t> ids;     // [B, T]
+  TensorOf<int64_t> labels;  // [B]: 0 or 1, whichever token comes first
 
-  Batch(int64_t size, uint64_t seed) : ids({size, kLength}), labels(size) {
-    for (int64_t i = size * kLength - 1; i >= 0; --i) {  // backwards, so that the first 0 or 1 has the last word
-      const int64_t choices = i % kLength == kLength - 1 ? 2 : kVocabulary;  // the last token is always 0 or 1
-      ids.values()[i] = Rng(seed).bits(i) % choices;
-      if (ids.values()[i] < 2) labels[i / kLength] = ids.values()[i];
+  Batch(int64_t size, uint64_t seed) : ids({size, kLength}), labels({size}) {
+    for (size_t i = ids.values().size(); i-- > 0;) {  // backwards, so that the first 0 or 1 has the last word
+      const uint64_t choices = i % kLength == kLength - 1 ? 2 : kVocabulary;  // the last token is always 0 or 1
+      const int64_t id = ids.values()[i] = static_cast<int64_t>(Rng(seed).bits(i) % choices);
+      if (id < 2) labels.values()[i / kLength] = id;
     }
   }
 };
@@ -40,21 +39,22 @@ int main() {
   nn::initialise(model, Rng(0));
   AdamW optimiser(nn::parameters(model), {.lr = 2e-3});
   Tape tape;
-  for (int step = 1; step <= 250; ++step) {
+  for (unsigned step = 1; step <= 250; ++step) {
     const Batch batch(64, step);
-    const Var loss = cross_entropy(model(tape, batch.ids), batch.labels);
-    if (step % 50 == 0) std::printf("step %d: loss %.3f\n", step, loss.item());
+    const Var loss = cross_entropy(model(tape, batch.ids), batch.labels.values());
+    if (step % 50 == 0) std::printf("step %u: loss %.3f\n", step, loss.item());
     loss.backward();
     optimiser.step();  // uses the gradients and clears them
     tape.clear();      // keeps its memory for the next step
   }
   nn::save(model, "classifier.safetensors");
+
   Classifier loaded;
   nn::load(loaded, "classifier.safetensors");
   const Batch test(1000, 0);
   const Evaluation evaluation(tape);  // no gradients, no dropout
   const auto guesses = max(loaded(tape, test.ids), 1).indices;
   int right = 0;
-  for (int i = 0; i < 1000; ++i) right += guesses[i] == test.labels[i];
+  for (size_t i = 0; i < guesses.size(); ++i) right += guesses[i] == test.labels.values()[i];
   std::printf("accuracy: %.1f %%\n", right / 10.0);
 }

@@ -5,7 +5,8 @@
 //     heed::Tensor q({1, 10, 8, 64}), k({1, 10, 8, 64}), v({1, 10, 8, 64});      // [B, T, H, D]
 //     heed::Tensor y = heed::attention(q, k, v, {.mask = heed::Mask::causal()});  // [B, T, H, D]
 //
-// Start with heed/attention/attention.h; heed/nn/ has whole layers, heed/io/ reads npy and safetensors.
+// Start with heed/attention/attention.h, or for training with examples/train_classifier.cpp; heed/nn/ has modules,
+// heed/train/ optimisers, heed/io/ reads and writes npy and safetensors.
 #pragma once
 
 #include "heed/attention/attention.h"
