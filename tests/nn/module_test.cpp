@@ -195,6 +195,7 @@ TEST(ModuleInput, InputsThatDoNotFitAreRefused) {
     expect_error(kName, [&] { (*each)(var({1, 3, 8}), var({2, 4, 8}), var({2, 4, 8})); }, {"batch"});
     expect_error(kName, [&] { (*each)(var({1, 3, 8}), var({1, 4, 8}), var({1, 5, 8})); }, {"tokens"});
     expect_error([&] { (*each)(var({2, 3, 8}), {.mask = Mask::lengths({3})}); }, {"lengths"});
+    expect_error([&] { (*each)(var({2, 3, 8}), {.residual = var({2, 4, 8})}); }, {"residual", "[2, 4, 8]"});
   }
   expect_error([&] { nn::Linear(8, 3)(var({2, 7})); }, {"[2, 7]", "8"});
   expect_error([&] { nn::LayerNorm(8)(var({2, 7})); }, {"7", "8"});
