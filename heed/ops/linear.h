@@ -56,8 +56,8 @@ struct LinearGradients {
 };
 
 // With d_z = act'(pre_activation) ∘ d_y:  d_x (+)= d_z W,  d_W += d_zᵀ x,  d_b += Σ_rows d_z (in the order of
-// heed/ops/broadcast_sum.h). The gradient of the residual is d_y itself. d_x must not share memory with what is read; with an activation the rows of d_y are
-// contiguous.
+// heed/ops/broadcast_sum.h). The gradient of the residual is d_y itself. d_x must not share memory with what is read;
+// with an activation the rows of d_y are contiguous.
 void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View<const float, 2> d_y,
                      const LinearGradients& gradients, Arena* arena = nullptr);
 

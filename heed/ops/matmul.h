@@ -28,8 +28,8 @@ struct MatmulOptionsOf {
   bool accumulate = false;             // c += result instead of c = result
   Arena* arena = nullptr;              // for scratch; with it, calls after the first allocate nothing
   View<float, Rank> pre_activation{};  // same shape as c: receives scale · a b + bias; null: not kept
-  // Same shape as c. Not null: act'(activation_at) ∘ (scale · a b + bias) takes the place of act(scale · a b + bias), as
-  // backward needs it.
+  // Same shape as c. Not null: act'(activation_at) ∘ (scale · a b + bias) takes the place of
+  // act(scale · a b + bias), as backward needs it.
   View<const float, Rank> activation_at{};
 };
 using MatmulOptions = MatmulOptionsOf<2>;
