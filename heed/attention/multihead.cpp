@@ -316,9 +316,9 @@ void multihead_backward(const MultiHeadInputs& in, const MultiHeadParameters<con
     return project_backward(in.query, weight, d_made.all,
                             {gradients.query, all_weights(d_p), all_biases(d_p, weight.size(0))});
   }
-  // Views that are one tensor receive the sum.
+  // Views that are one tensor receive the sum. One without elements may have the address of another tensor.
   const auto adds = [](const InputGradient<3>& gradient, auto... before) {
-    return gradient.add || ((before.data() != nullptr && before.data() == gradient.view.data()) || ...);
+    return gradient.add || ((before.count() > 0 && before.data() == gradient.view.data()) || ...);
   };
   project_backward(in.query, p.q, d_made.rows[0], {gradients.query, d_p.q, d_p.q_bias});
   project_backward(in.key, p.k, d_made.rows[1], {{d_key, adds(gradients.key, d_query)}, d_p.k, d_p.k_bias});

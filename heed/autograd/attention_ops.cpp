@@ -45,7 +45,7 @@ AttentionDestinations destinations_of(const AttentionSaved& saved, Arena& scratc
     const Var::Destination to = input.destination();
     const bool again = to.data != nullptr && std::count(taken.begin(), taken.end(), to.data) > 0;
     float* const memory = to.data == nullptr || again ? scratch.take<float>(input.count()) : to.data;
-    taken[n] = to.data;
+    if (input.count() > 0) taken[n] = to.data;  // an empty one may have another's address
     if (again) result.sums[n] = to.data;
     result.gradients[n] = {View<float, 4>(memory, input.shape().shape<4>()), memory == to.data && to.add};
   }

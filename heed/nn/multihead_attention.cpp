@@ -1,6 +1,7 @@
 #include "heed/nn/multihead_attention.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "heed/autograd/basic_ops.h"
 #include "heed/autograd/linear_ops.h"
@@ -23,6 +24,8 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   check(options.key_width > 0 && options.value_width > 0, kName, "key_width ", options.key_width, " and value_width ",
         options.value_width, "; both must be above 0");
   check(options.dropout >= 0.0F && options.dropout < 1.0F, kName, "dropout ", options.dropout, " is not in [0, 1)");
+  check(options.rotary.width <= options.width / options.heads, kName, "rotary positions of width ",
+        options.rotary.width, " in heads of width ", options.width / options.heads);
   check((!options.bias_kv && !options.zero_kv) || options.rotary.width == 0, kName,
         "bias_kv and zero_kv add keys that have no position, so they do not go with rotary positions");
   check((!options.bias_kv && !options.zero_kv) || !options.alibi, kName,
@@ -30,34 +33,32 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   return options;
 }
 
-// The mask for `all` keys, of which every query sees those that the mask does not know.
-Mask with_visible_keys(Tape& tape, const Mask& mask, const MaskSizes& sizes, int64_t all) {
-  mask.check_fits(kName, sizes);
-  if (mask.is_none()) return {};
+// What is added to the scores of `all` keys [B, H, Tq, all] where keys were appended after those that the call knows:
+// its bias, -∞ where its mask hides a key, and 0 for the appended ones. Null if the call has neither.
+View<const float, 4> bias_of_all_keys(Tape& tape, const MultiheadAttentionCall& call, const MaskSizes& sizes,
+                                      int64_t all) {
+  call.mask.check_fits(kName, sizes);
+  const View<const float, 4>& bias = call.bias;
+  const bool has_bias = bias.data() != nullptr;
+  if (!has_bias && call.mask.is_none()) return {};
+  const auto fits = [&](int dimension, int64_t size) {
+    return bias.size(dimension) == 1 || bias.size(dimension) == size;
+  };
+  check(!has_bias ||
+            (fits(0, sizes.batch) && fits(1, sizes.heads) && bias.size(2) == sizes.t_q && bias.size(3) == sizes.t_k),
+        kName, "the bias has shape ", bias.shape(), ", expected [", sizes.batch, " or 1, ", sizes.heads, " or 1, ",
+        sizes.t_q, ", ", sizes.t_k, "]");
   const Shape<4> shape{sizes.batch, sizes.heads, sizes.t_q, all};
-  const View<bool, 4> visible(tape.keep<bool>(element_count(shape)), shape);
+  const View<float, 4> result(tape.keep<float>(element_count(shape)), shape);
+  const auto added = [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    if (j >= sizes.t_k) return 0.0F;
+    if (!call.mask.visible(sizes, b, h, i, j)) return -std::numeric_limits<float>::infinity();
+    return has_bias ? bias(bias.size(0) == 1 ? 0 : b, bias.size(1) == 1 ? 0 : h, i, j) : 0.0F;
+  };
   for (int64_t b = 0; b < sizes.batch; ++b) {
     for (int64_t h = 0; h < sizes.heads; ++h) {
       for (int64_t i = 0; i < sizes.t_q; ++i) {
-        for (int64_t j = 0; j < all; ++j) visible(b, h, i, j) = j >= sizes.t_k || mask.visible(sizes, b, h, i, j);
-      }
-    }
-  }
-  return Mask::keep(View<const bool, 4>(visible));
-}
-
-// The bias [B or 1, H or 1, Tq, Tk] for `all` keys: 0 for those that it does not know. Null stays null.
-View<const float, 4> with_unbiased_keys(Tape& tape, const View<const float, 4>& bias, const Shape<2>& lengths,
-                                        int64_t all) {
-  if (bias.data() == nullptr) return {};
-  check(bias.size(2) == lengths[0] && bias.size(3) == lengths[1], kName, "the bias has shape ", bias.shape(), " for ",
-        lengths[0], " queries and ", lengths[1], " keys");
-  const Shape<4> shape{bias.size(0), bias.size(1), lengths[0], all};
-  const View<float, 4> result(tape.keep<float>(element_count(shape)), shape);
-  for (int64_t b = 0; b < shape[0]; ++b) {
-    for (int64_t h = 0; h < shape[1]; ++h) {
-      for (int64_t i = 0; i < shape[2]; ++i) {
-        for (int64_t j = 0; j < all; ++j) result(b, h, i, j) = j < lengths[1] ? bias(b, h, i, j) : 0.0F;
+        for (int64_t j = 0; j < all; ++j) result(b, h, i, j) = added(b, h, i, j);
       }
     }
   }
@@ -173,8 +174,7 @@ Var MultiheadAttention::with_appended_keys(const Var& query, const Var& key, con
   }
   const int64_t all = k.size(1);
   AttentionOptions attended = attention_options(tape);
-  attended.mask = with_visible_keys(tape, call.mask, {batch, options.heads, t_q, key.size(1)}, all);
-  attended.scores.bias = with_unbiased_keys(tape, call.bias, {t_q, key.size(1)}, all);
+  attended.scores.bias = bias_of_all_keys(tape, call, {batch, options.heads, t_q, key.size(1)}, all);
   const Var heads = attention(q.reshape({batch, t_q, options.heads, d}), k.reshape({batch, all, options.kv_heads, d}),
                               v.reshape({batch, all, options.kv_heads, d}), attended);
   return linear(heads.reshape({batch, t_q, options.width}), p.out_weight, p.out_bias, {.residual = call.residual});

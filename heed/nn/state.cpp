@@ -14,16 +14,15 @@ namespace {
 class Mismatches {
  public:
   void add(const std::string& text) {
-    constexpr int kShown = 20;
     if (count_++ < kShown) text_ += (text_.empty() ? "" : "; ") + text;
   }
   bool any() const { return count_ > 0; }
   std::string text() const {
-    constexpr int kShown = 20;
     return count_ <= kShown ? text_ : text_ + "; and " + std::to_string(count_ - kShown) + " more";
   }
 
  private:
+  static constexpr int kShown = 20;
   std::string text_;
   int count_ = 0;
 };

@@ -1,7 +1,6 @@
 // Saving and loading the parameters of a model: safetensors under PyTorch's names, so that state dicts go both ways.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -25,7 +24,8 @@ struct LoadReport {
 // Written whole or not at all.
 void save_parameters(const std::vector<NamedParameter>& parameters, const std::string& path,
                      const io::SafetensorsOptions& options = {.pytorch = true});
-// All that does not fit is listed, by name with both shapes, in a FileError; nothing was changed then.
+// What does not fit is listed by name, with both shapes, in a FileError (of many, the first 20); nothing was changed
+// then.
 LoadReport load_parameters(const std::vector<NamedParameter>& parameters, const std::string& path,
                            const LoadOptions& options = {});
 

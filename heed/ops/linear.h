@@ -49,14 +49,14 @@ struct LinearGradients {
   InputGradient<2> x;       // [N, inputs]
   View<float, 2> weight{};  // [outputs, inputs]: added to
   View<float, 1> bias{};    // [outputs]: added to
-  // Where x is itself act(z) of a map before: act'(z) [N, inputs], as that map's forward kept it. What is written for x is
-  // then the gradient of z.
+  // Where x is itself act(z) of a map before: act'(z) [N, inputs], as that map's forward kept it. What is written for x
+  // is then the gradient of z.
   View<const float, 2> x_derivative{};
 };
 
 // With d_z = derivative ∘ d_y:  d_x (+)= d_z W,  d_W += d_zᵀ x,  d_b += Σ_rows d_z (in the order of
-// heed/ops/broadcast_sum.h). The gradient of the residual is d_y itself. d_x must not share memory with what is read; with an activation the rows of d_y are
-// contiguous.
+// heed/ops/broadcast_sum.h). The gradient of the residual is d_y itself. d_x must not share memory with what is read;
+// with an activation the rows of d_y are contiguous.
 void linear_backward(const LinearSaved& saved, View<const float, 2> weight, View<const float, 2> d_y,
                      const LinearGradients& gradients, Arena* arena = nullptr);
 

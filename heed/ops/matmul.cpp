@@ -60,7 +60,7 @@ void check_options(const MatmulOptionsOf<Rank>& options, const View<float, Rank>
   check_shape("residual", options.residual);
   check_shape("derivative", options.derivative);
   check_shape("factor", options.factor);
-  check(options.derivative.data() == nullptr || options.derivative.data() != view.data(), kName,
+  check(view.count() == 0 || options.derivative.data() != view.data(), kName,
         "derivative begins where c does; give it memory of its own");
   check(options.factor.data() == nullptr || options.activation == Activation::none, kName,
         "a factor and an activation do not go together");

@@ -46,7 +46,7 @@ TEST(MultiheadAttentionGolden, EveryOptionIsPyTorchs) {
       call.mask = golden_mask(golden, std::array<std::string, 2>{"attn_mask", "key_padding_mask"});
     }
     expect_golden(golden, nn::parameters(attention), [&](GoldenInputs& in) { return called(attention, in, call); },
-                  {.tolerance = kTolerance});
+                  {.tolerance = kTolerance, .constants = {"attn_mask"}});
   }
 }
 

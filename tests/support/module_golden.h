@@ -45,12 +45,13 @@ using GoldenParameter = std::function<Doubles(const std::string& kind, const std
 
 struct GoldenOptions {
   double tolerance = 1e-5;
-  GoldenParameter parameter{};  // where the names are not PyTorch's
+  GoldenParameter parameter{};           // where the names are not PyTorch's
+  std::vector<std::string> constants{};  // inputs that have a gradient in PyTorch only
 };
 
-// Sets the parameters to the golden's, calls, and compares output and all gradients: of inputs and of parameters. The
-// names of the parameters must be those of the golden, all of them, unless options.parameter finds them. On every
-// instruction set.
+// Sets the parameters to the golden's, calls, and compares output and all gradients: of inputs, none of which may be
+// left out, and of parameters. The names of the parameters must be those of the golden, all of them, unless
+// options.parameter finds them. On every instruction set.
 void expect_golden(const NnGolden& golden, const std::vector<nn::NamedParameter>& parameters,
                    const std::function<Var(GoldenInputs&)>& call, const GoldenOptions& options = {});
 

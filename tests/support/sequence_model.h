@@ -1,5 +1,5 @@
-// A small encoder-decoder over token ids, as tools/goldens/make_training.py has it: one embedding for source and target,
-// a Transformer, an output map; no positions.
+// A small encoder-decoder over token ids, as tools/goldens/make_training.py has it: one embedding for source and
+// target, a Transformer, an output map; no positions.
 #pragma once
 
 #include <cstdint>

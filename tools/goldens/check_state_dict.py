@@ -29,6 +29,7 @@ def parse_arguments():
     parser.add_argument("module", metavar="MODULE", help="its class in torch.nn or in modules.py")
     parser.add_argument("arguments", metavar="ARGUMENTS", type=json.loads, nargs="?", default={},
                         help="of its constructor, as JSON")
+    parser.add_argument("--save", metavar="PATH", help="writes PyTorch's state dict there, for Heed to load")
     return parser.parse_args()
 
 
@@ -49,6 +50,8 @@ def read_run(path):
 def largest_error(arguments):
     module = make_module(arguments.module, arguments.arguments)
     module.load_state_dict(safetensors.torch.load_file(arguments.state), strict=True)
+    if arguments.save:
+        safetensors.torch.save_file(module.state_dict(), arguments.save)
     inputs, masks, expected = read_run(arguments.run)
     with torch.no_grad():
         y = call_module(module, inputs, masks)
