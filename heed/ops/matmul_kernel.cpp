@@ -85,7 +85,7 @@ HWY_INLINE void finish(const MatmulCall& call, RegisterTile<R, C>& tile, int64_t
   }
 }
 
-// Prefetches what the epilogue of a tile reads and writes while the tile is computed: a miss there stalls the next tile.
+// Prefetches what the epilogue of a tile touches while the tile is computed: a miss there stalls the next tile.
 template <int R, int C, int kWrite, class T>
 HWY_INLINE void prefetch_rows(const View<T, 2>& view, int64_t row, int64_t column, int64_t last) {
   for (int r = 0; r < R; ++r) {
