@@ -6,7 +6,6 @@
 //     tape.set_observer(&printer);
 #pragma once
 
-#include <source_location>
 #include <string_view>
 
 namespace heed {
@@ -22,15 +21,21 @@ class TapeObserver {
 
 namespace detail {
 
-// The name of the template's argument, as the compiler writes it into the name of this function.
+constexpr std::string_view without_suffix(std::string_view name, std::string_view suffix) {
+  return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
+}
+
+// The name of the template's argument, as the compiler writes it into the name of this function:
+//     g++: […Backward = heed::{anonymous}::linear_backward; …]
+//     clang: [Backward = &heed::(anonymous namespace)::linear_backward]
 template <auto Backward>
 constexpr std::string_view op_name() {
-  std::string_view name = std::source_location::current().function_name();
+  std::string_view name = __PRETTY_FUNCTION__;
   constexpr std::string_view kArgument = "Backward = ";
   name.remove_prefix(name.find(kArgument) + kArgument.size());
-  name = name.substr(0, name.find("_backward"));
-  name.remove_prefix(name.rfind(':') + 1);  // of the namespace; 0 where there is none
-  return name.ends_with("_op") ? name.substr(0, name.size() - 3) : name;
+  name = name.substr(0, name.find_first_of(";]<"));
+  name.remove_prefix(name.find_last_of(":&") + 1);  // namespaces; 0 where there are none
+  return without_suffix(without_suffix(name, "_backward"), "_op");
 }
 
 template <auto Backward>

@@ -135,7 +135,7 @@ TEST(TrainingRun, AProfileHasEveryOpForwardAndBackwardAndTheOptimiser) {
     EXPECT_EQ(calls("embedding", pass), 1) << pass;
     EXPECT_EQ(calls("norm", pass), 3) << pass;
     EXPECT_EQ(calls("multihead", pass), 1) << pass;
-    EXPECT_EQ(calls("linear", pass), 2) << pass;
+    EXPECT_EQ(calls("feed_forward", pass), 1) << pass;
     EXPECT_EQ(calls("linear_cross_entropy", pass), 1) << pass;
   }
   EXPECT_EQ(calls("optimiser", ""), 1);
