@@ -15,10 +15,11 @@ struct LinearOpSaved {
 void linear_op_backward(const LinearOpSaved& saved, const Var& y) {
   const View<const float, 2> d_y = y.arrived_rows();
   const LinearSaved forward{saved.x.rows(), {saved.derivative, d_y.shape()}};
+  // The gradient of x last: it is then added where x is the weight too.
   LinearGradients gradients;
-  gradients.x = saved.x.input_gradient_rows();
   gradients.weight = saved.weight.added<2>();
   if (saved.bias.given()) gradients.bias = saved.bias.added<1>();
+  gradients.x = saved.x.input_gradient_rows();
   linear_backward(forward, saved.weight.value<2>(), d_y, gradients, &y.tape().scratch());
   if (saved.residual.given()) saved.residual.take_gradient_of(y);
 }
@@ -63,9 +64,9 @@ void feed_forward_backward(const FeedForwardSaved& saved, const Var& y) {
   if (p.second_bias.given()) second.bias = p.second_bias.added<1>();
   linear_backward({.x = saved.hidden}, p.second_weight.value<2>(), y.arrived_rows(), second, &scratch);
   LinearGradients first;
-  first.x = saved.x.input_gradient_rows();
   first.weight = p.first_weight.added<2>();
   if (p.first_bias.given()) first.bias = p.first_bias.added<1>();
+  first.x = saved.x.input_gradient_rows();
   linear_backward({.x = saved.x.rows()}, p.first_weight.value<2>(), d_z, first, &scratch);
   if (saved.residual.given()) saved.residual.take_gradient_of(y);
 }

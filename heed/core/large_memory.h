@@ -17,10 +17,6 @@ class LargeFree {
 };
 using LargeMemory = std::unique_ptr<std::byte, LargeFree>;
 
-// Requests huge pages for the part of the memory that whole huge pages cover. A hint only: ordinary pages are used if
-// none are available.
-void advise_huge_pages(void* memory, size_t bytes);
-
 // At least `bytes` zeroed bytes, aligned to 2 MiB. Throws std::bad_alloc when out of memory.
 LargeMemory allocate_large(size_t bytes);
 

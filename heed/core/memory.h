@@ -19,9 +19,20 @@ struct AlignedFree {
 template <class T>
 using AlignedArray = std::unique_ptr<T[], AlignedFree>;
 
+// Requests huge pages for the part of the memory that whole huge pages (2 MiB) cover. A hint only: ordinary pages are
+// used if none are available.
+void advise_huge_pages(void* memory, size_t bytes);
+
+// Memory of so many bytes, which contains a whole huge page, asks for them: rows that are far apart touch a page each,
+// and a step of training walks over hundreds of megabytes.
+inline constexpr size_t kLargeBytes = size_t{4} << 20;
+
 template <class T>
 AlignedArray<T> allocate_aligned(size_t count) {
-  return AlignedArray<T>(static_cast<T*>(operator new (count * sizeof(T), std::align_val_t{kAlignment})));
+  const size_t bytes = count * sizeof(T);
+  auto* const memory = static_cast<T*>(operator new (bytes, std::align_val_t{kAlignment}));
+  if (bytes >= kLargeBytes) advise_huge_pages(memory, bytes);
+  return AlignedArray<T>(memory);
 }
 
 // The smallest multiple of `unit` that is ≥ `value`.

@@ -1,17 +1,15 @@
 #include "heed/core/tensor.h"
 
 #include "heed/core/extent.h"
-#include "heed/core/large_memory.h"
+#include "heed/core/memory.h"
 
 namespace heed {
 namespace {
 
-// Not initialised. Rows that are far apart touch a page each, so large tensors request huge pages.
+// Not initialised.
 template <class T>
 AlignedArray<T> allocate(int64_t count) {
-  AlignedArray<T> data = allocate_aligned<T>(static_cast<size_t>(count));
-  advise_huge_pages(data.get(), static_cast<size_t>(count) * sizeof(T));
-  return data;
+  return allocate_aligned<T>(static_cast<size_t>(count));
 }
 
 }  // namespace

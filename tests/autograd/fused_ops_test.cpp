@@ -85,6 +85,16 @@ TEST(LinearOp, AnInputThatIsTheResidualTooGetsBothGradients) {
                   [&](const Var& v) { return linear(v, v.tape().constant(w), {}, {.residual = v}); });
 }
 
+TEST(LinearOp, AnInputThatIsTheWeightTooGetsBothGradients) {
+  expect_gradient(random({3, 3}, 1), [](const Var& v) { return linear(v, v); });
+  expect_gradient(
+      random({3, 3}, 1),
+      [](const Var& v) {
+        return feed_forward(v, {v, {}, v, {}}, {.activation = Activation::gelu, .residual = v});
+      },
+      4e-2F);
+}
+
 TEST(LinearOp, ShapesThatDoNotFitAreRefused) {
   Tape tape;
   const Var x = tape.constant(random({2, 5}, 1));
