@@ -333,20 +333,20 @@ void conv1d_forward(View<const float, 3> x, const Conv1dParameters& parameters, 
 }
 
 void conv1d_backward(const Conv1dSaved& saved, const Conv1dParameters& parameters, View<const float, 3> d_y,
-                     const Conv1dGradients& gradients, Arena* given) {
+                     const Conv1dGradients& gradients, Arena* arena) {
   constexpr const char* kName = "conv1d_backward";
   const Conv1dSizes sizes(kName, saved.x.shape(), parameters.weight.shape(), parameters.geometry);
   check_backward(kName, sizes, saved, parameters, d_y, gradients);
   const InputGradient<3>& d_x = gradients.x;
   const bool wants_d_x = d_x.view.data() != nullptr && d_x.view.count() > 0;
-  CallArena arena(given);
-  const OutputGradient d_z(sizes, saved, d_y, wants_d_x, *arena);
+  CallArena scratch(arena);
+  const OutputGradient d_z(sizes, saved, d_y, wants_d_x, *scratch);
   const View<const float, 3> inner = d_z.padded.slice(1, d_z.before, sizes.positions);
   if (gradients.weight.data() != nullptr) {
-    const Arena::Scope scope(*arena);
-    const View<const float, 3> rows = padded_rows(saved.x, parameters.geometry.padding, *arena);
+    const Arena::Scope scope(*scratch);
+    const View<const float, 3> rows = padded_rows(saved.x, parameters.geometry.padding, *scratch);
     const auto backward = sizes.windows_are_rows() ? weight_gradient : weight_gradient_by_taps;
-    backward(sizes, rows, inner, gradients.weight, *arena);
+    backward(sizes, rows, inner, gradients.weight, *scratch);
   }
   if (const View<float, 1>& bias = gradients.bias; bias.data() != nullptr) {
     const View<const float, 4> terms(inner.data(), {1, sizes.items, sizes.positions, sizes.outputs},
@@ -354,7 +354,7 @@ void conv1d_backward(const Conv1dSaved& saved, const Conv1dParameters& parameter
     broadcast_sum({terms}, {View<float, 4>(bias.data(), {1, 1, 1, sizes.outputs}), true});
   }
   for (int64_t t = 0; wants_d_x && t < phases(sizes); ++t) {
-    input_gradient(sizes, Phase(sizes, t), d_z, parameters.weight, d_x, *arena);
+    input_gradient(sizes, Phase(sizes, t), d_z, parameters.weight, d_x, *scratch);
   }
 }
 

@@ -5,7 +5,8 @@
 //
 // with x = 0 outside of 0 … T-1; outputs of group g read the channels of group g. Nothing is unfolded: the k rows of a
 // window lie side by side in memory, so that all windows of an item are a matrix with overlapping rows. With dilation
-// or groups they do not, and y is a sum of products, one for each tap.
+// or groups they do not, and y is a sum of products, one for each tap. Groups are computed one after the other, so that
+// many small ones (depthwise convolution) are slow.
 //
 // Order of arithmetic: that of heed/ops/matmul_sum.h. The gradient of the weight is a sum over items in order. An item
 // of y and of d_x has the bits it has alone. All views are contiguous.

@@ -7,13 +7,13 @@
 
 namespace heed {
 
-// A rectangle of a plane [H, W, C] or of its pooled form: at least one vector of `width` channels.
+// A rectangle of a plane [H, W, C], of x or of d_y.
 struct PoolRectangle {
   const float* from = nullptr;
   int64_t rows = 0;
   int64_t columns = 0;
-  int64_t row_step = 0;  // from a row to the next, in floats; a column has `width`
-  int64_t width = 0;     // C
+  int64_t row_step = 0;  // from a row to the next, in floats
+  int64_t width = 0;     // C, from a column to the next
 };
 
 // y = the maximum of each channel, and the first place that has it; places are first_place + row · place_step + column.

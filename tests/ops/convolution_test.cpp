@@ -3,13 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
-#include "tests/support/activations.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/every_isa.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/guarded_memory.h"
 #include "tests/support/matrix.h"
 #include "tests/support/reference_convolution.h"
 #include "tests/support/strided_tensor.h"
@@ -65,7 +67,7 @@ struct Convolution {
   StridedTensor<3> d_y;
 };
 
-// Gradients of a call, which were 1, 2, 3 … before where they are added to.
+// Where the gradients of a call go; filled with other numbers before.
 struct Gradients {
   explicit Gradients(const Convolution& c)
       : x(c.x.view().shape(), Spread::contiguous, 6),
@@ -198,6 +200,34 @@ TEST(Conv1d, NanReachesTheWindowsThatSeeItAndNoOthers) {
   StridedTensor<3> y = c.output();
   conv1d_forward(c.x.view(), c.parameters(), y.view());
   for (int64_t p = 0; p < 4; ++p) EXPECT_EQ(std::isnan(y.at({0, p, 0})), p == 1 || p == 2) << p;
+}
+
+TEST(Conv1d, ReadsAndWritesNothingOutsideOfItsViews) {
+  const Shape<3> x_shape{2, 24, 8}, weight_shape{16, 8, 7};
+  on_every_isa([&] {
+    for (const GuardedMemory::Side side : {GuardedMemory::Side::begin, GuardedMemory::Side::end}) {
+      for (const Conv1dGeometry& geometry : {Conv1dGeometry{}, {.stride = 3}, {.padding = 3}, {.dilation = 2}}) {
+        const Shape<3> y_shape = conv1d_shape("test", x_shape, weight_shape, geometry);
+        const auto place = [&](const Shape<3>& shape) {
+          return GuardedMemory(static_cast<size_t>(element_count(shape)) * sizeof(float), side);
+        };
+        const auto view = [](const GuardedMemory& memory, const Shape<3>& shape) {
+          const View<float, 3> result(reinterpret_cast<float*>(memory.data()), shape);
+          std::fill_n(result.data(), result.count(), 1.0F);
+          return result;
+        };
+        const GuardedMemory memory[] = {place(x_shape), place(weight_shape), place(y_shape),
+                                        place(x_shape), place(weight_shape), place(y_shape)};
+        const View<float, 3> x = view(memory[0], x_shape), weight = view(memory[1], weight_shape);
+        const View<float, 3> y = view(memory[2], y_shape), d_x = view(memory[3], x_shape);
+        const View<float, 3> d_weight = view(memory[4], weight_shape), d_y = view(memory[5], y_shape);
+        conv1d_forward(x, {weight, {}, geometry}, y);
+        conv1d_backward({x}, {weight, {}, geometry}, d_y, {d_x, d_weight, {}});
+        EXPECT_EQ(y(0, y.size(1) / 2, 0), 56.0F);
+        EXPECT_EQ(d_weight(0, 0, 3), 1.0F + 2.0F * static_cast<float>(y.size(1)));
+      }
+    }
+  });
 }
 
 TEST(Conv1d, AllocatesNothingWithAnArena) {

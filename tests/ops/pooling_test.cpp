@@ -59,7 +59,9 @@ void backward(Pool pool, View<const float, 4> d_y, const PoolWindow& window, Poo
 TEST(Pooling, ForwardMatchesDoubleAndBackwardTheSlope) {
   on_every_isa([] {
     for (const Pool pool : {Pool::max, Pool::mean}) {
-      for (const auto& [shape, window] : kCases) {
+      for (const PoolCase& each : kCases) {
+        const Shape<4>& shape = each.x;
+        const PoolWindow& window = each.window;
         const StridedTensor<4> x(shape);
         Pooled pooled(pool_shape("test", shape, window));
         forward(pool, x.view(), window, pooled);
@@ -85,7 +87,7 @@ TEST(Pooling, MaxFindsTheFirstMaximumAndNanIsTheLargest) {
   on_every_isa([] {
     for (const float top : {2.0F, std::numeric_limits<float>::infinity(), kNan}) {
       std::vector<float> x(size_t{9} * 20, -std::numeric_limits<float>::infinity());
-      for (const size_t t : {1, 4, 5, 7}) x[t * 20 + 19] = top;
+      for (const size_t t : {1U, 4U, 5U, 7U}) x[t * 20 + 19] = top;
       if (std::isnan(top)) x[19] = 5.0F;
       Pooled pooled({1, 3, 1, 20});
       max_pool_forward({x.data(), {1, 9, 1, 20}}, {{3, 1}, {3, 1}, {0, 0}}, pooled.y.view(), pooled.index_view());
