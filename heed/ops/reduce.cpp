@@ -8,6 +8,7 @@
 #include "heed/core/memory.h"
 #include "heed/core/overlap.h"
 #include "heed/ops/broadcast_sum.h"
+#include "heed/ops/contiguous.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce_kernel.h"
 #include "heed/ops/strided_loop.h"
@@ -16,16 +17,6 @@
 
 namespace heed {
 namespace {
-
-template <class T, int N>
-void check_contiguous(const char* function, const char* name, const View<T, N>& view) {
-  check_view(function, name, view);
-  const Shape<N> expected = contiguous_strides<N>(view.shape());
-  for (int i = 0; i < N; ++i) {
-    check(view.count() == 0 || view.size(i) == 1 || view.stride(i) == expected[static_cast<size_t>(i)], function, name,
-          " of shape ", view.shape(), " has strides ", view.strides(), "; it must be contiguous: copy it first");
-  }
-}
 
 // x [outer, n, inner], and `reduced` [outer, inner].
 template <class X, class Y>

@@ -3,28 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "heed/ops/maxima_vector.h"
 #include "heed/ops/reduce_kernel.h"
 #include "heed/simd/row.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
-
-using IntTag = hn::RebindToSigned<FloatTag>;
-constexpr IntTag kInts{};
-
-// Maxima lane by lane, with the place of each: 32 bits, so n is at most kMostLength.
-struct Maxima {
-  Vector value;
-  hn::Vec<IntTag> place;
-
-  // Takes x where it is larger, or the first NaN. A maximum that is NaN stays.
-  HWY_INLINE void include(Vector x, hn::Vec<IntTag> at) {
-    const auto taken = hn::AndNot(hn::IsNaN(value), hn::Not(hn::Le(x, value)));
-    value = hn::IfThenElse(taken, x, value);
-    place = hn::IfThenElse(hn::RebindMask(kInts, taken), at, place);
-  }
-};
 
 template <class Part>
 HWY_INLINE void max_strip(const float* x, int64_t n, int64_t step, Part part, int64_t columns, float* y,

@@ -7,8 +7,8 @@
 Everything is computed in float64, by PyTorch's modules (scaled_dot_product_attention's plain "math" path), by plain
 formulas where it has none (modules.py), and by autograd. Inputs and parameters are multiples of 1/16 or 1/64, exact in
 f32. A case's options are {"module": NAME, "arguments": those of the constructor, "masks": those of the call}. A mask is
-"causal", a list of lengths (a key padding mask), or "float" (added to the scores, with a gradient). Losses,
-optimisers and schedules are made by make_losses.py and make_training.py.
+"causal", a list of lengths (a key padding mask), or "float" (added to the scores, with a gradient). Convolutions,
+losses, optimisers and schedules are made by make_convolution.py, make_losses.py and make_training.py.
 """
 
 import argparse
