@@ -12,16 +12,15 @@ namespace {
 struct Conv1dOpSaved {
   Var x, weight, bias;
   Conv1dGeometry geometry;
-  Activation activation = Activation::none;
-  float* pre_activation = nullptr;  // of the shape of y; null without an activation
+  float* derivative = nullptr;  // of the activation, of the shape of y; null without one
 };
 
 void conv1d_op_backward(const Conv1dOpSaved& saved, const Var& y) {
-  const Conv1dSaved forward{saved.x.value<3>(), saved.activation, {saved.pre_activation, y.shape().shape<3>()}};
+  const Conv1dSaved forward{saved.x.value<3>(), {saved.derivative, y.shape().shape<3>()}};
   Conv1dGradients gradients;
-  gradients.x = saved.x.input_gradient<3>();
   gradients.weight = saved.weight.added<3>();
   if (saved.bias.given()) gradients.bias = saved.bias.added<1>();
+  gradients.x = saved.x.input_gradient<3>();  // last: it is then added where x is the weight too
   conv1d_backward(forward, {saved.weight.value<3>(), {}, saved.geometry}, y.arrived<3>(), gradients,
                   &y.tape().scratch());
 }
@@ -141,10 +140,10 @@ Var conv1d(const Var& x, const Var& weight, const Var& bias, const Conv1dGeometr
   Tape& tape = x.tape();
   const Var y = tape.output(Dims(shape), {x, weight, bias});
   const bool saves = activation != Activation::none && y.needs_gradient();
-  const Conv1dOpSaved saved{x, weight, bias, geometry, activation, saves ? tape.keep<float>(y.count()) : nullptr};
+  const Conv1dOpSaved saved{x, weight, bias, geometry, saves ? tape.keep<float>(y.count()) : nullptr};
   const Conv1dParameters parameters{weight.value<3>(), bias.given() ? bias.value<1>() : View<const float, 1>(),
                                     geometry};
-  conv1d_forward(x.value<3>(), parameters, y.output<3>(), {activation, {saved.pre_activation, shape}, &tape.scratch()});
+  conv1d_forward(x.value<3>(), parameters, y.output<3>(), {activation, {saved.derivative, shape}, &tape.scratch()});
   return tape.record<conv1d_op_backward>(y, saved);
 }
 

@@ -153,15 +153,15 @@ struct OutputGradient {
       before = std::max(before, -phase.lowest_position());
       after = std::max(after, phase.highest_position() - (sizes.positions - 1));
     }
-    if (before == 0 && after == 0 && saved.activation == Activation::none) {
+    if (before == 0 && after == 0 && saved.derivative.data() == nullptr) {
       padded = d_y;
       return;
     }
     padded = between_zeros(sizes.y(), before, after, arena, [&](int64_t item, const View<float, 2>& to) {
-      if (saved.activation == Activation::none) {
+      if (saved.derivative.data() == nullptr) {
         std::copy_n(d_y[item].data(), to.count(), to.data());
       } else {
-        activation_backward(saved.activation, saved.pre_activation[item], d_y[item], to);
+        derivative_backward(saved.derivative[item], d_y[item], to);
       }
     });
   }
@@ -253,11 +253,7 @@ void check_backward(const char* function, const Conv1dSizes& sizes, const Conv1d
   check_contiguous(function, "x", saved.x);
   check_contiguous(function, "weight", parameters.weight);
   check_contiguous(function, "d_y", d_y, sizes.y());
-  if (saved.activation != Activation::none) {
-    check(saved.pre_activation.data() != nullptr || d_y.count() == 0, function,
-          "pre_activation is null, but there is an activation: keep it in conv1d_forward");
-    check_contiguous(function, "pre_activation", saved.pre_activation, sizes.y());
-  }
+  if (saved.derivative.data() != nullptr) check_contiguous(function, "derivative", saved.derivative, sizes.y());
   if (const View<float, 3>& d_x = gradients.x.view; d_x.data() != nullptr) {
     check_contiguous(function, "the gradient of x", d_x, saved.x.shape());
     check_overlap(function, "the gradient of x", d_x, saved.x, parameters.weight);
@@ -305,11 +301,11 @@ void conv1d_forward(View<const float, 3> x, const Conv1dParameters& parameters, 
   check_contiguous(kName, "y", y, sizes.y());
   check_overlap(kName, "y", y, x, parameters.weight);
   if (parameters.bias.data() != nullptr) check_contiguous(kName, "bias", parameters.bias, {sizes.outputs});
-  const View<float, 3>& kept = options.pre_activation;
+  const View<float, 3>& kept = options.derivative;
   if (kept.data() != nullptr) {
-    check_contiguous(kName, "pre_activation", kept, sizes.y());
-    check_overlap(kName, "pre_activation", kept, x, parameters.weight);
-    check_apart(kName, "pre_activation", kept, "y", y);
+    check_contiguous(kName, "derivative", kept, sizes.y());
+    check_overlap(kName, "derivative", kept, x, parameters.weight);
+    check_apart(kName, "derivative", kept, "y", y);
   }
   if (y.count() == 0) return;
   CallArena arena(options.arena);
@@ -318,18 +314,21 @@ void conv1d_forward(View<const float, 3> x, const Conv1dParameters& parameters, 
     const View<const float, 2> weight = tap_major(sizes, parameters.weight, *arena);
     const View<const float, 3> windows = windows_of(sizes, rows);
     const MatmulSumOptions product{
-        .bias = parameters.bias, .activation = options.activation, .pre_activation = kept, .arena = &*arena};
+        .bias = parameters.bias, .activation = options.activation, .derivative = kept, .arena = &*arena};
     matmul_sum({windows.data(),
                 {sizes.items, 1, sizes.positions, sizes.window()},
                 {windows.stride(0), 0, windows.stride(1), 1}},
                {weight.data(), {sizes.items, 1, sizes.window(), sizes.outputs}, {0, 0, 1, sizes.window()}}, y, product);
     return;
   }
-  const View<float, 3> z = kept.data() != nullptr ? kept : y;
-  forward_by_taps(sizes, rows, parameters, z, *arena);
-  if (options.activation != Activation::none || kept.data() != nullptr) {
-    activation_forward(options.activation, as_rows(View<const float, 3>(z)), {}, as_rows(y));
+  forward_by_taps(sizes, rows, parameters, y, *arena);
+  const View<const float, 2> z = as_rows(View<const float, 3>(y));
+  if (kept.data() != nullptr) {
+    float* const ones = arena->take<float>(sizes.outputs);
+    std::fill_n(ones, sizes.outputs, 1.0F);
+    activation_backward(options.activation, z, {ones, z.shape(), {0, 1}}, as_rows(kept));
   }
+  if (options.activation != Activation::none) activation_forward(options.activation, z, {}, as_rows(y));
 }
 
 void conv1d_backward(const Conv1dSaved& saved, const Conv1dParameters& parameters, View<const float, 3> d_y,

@@ -38,9 +38,9 @@ struct Conv1dParameters {
 
 struct Conv1dOptions {
   Activation activation = Activation::none;
-  View<float, 3> pre_activation{};  // of the shape of y: receives the argument of act, which backward needs where there
-                                    // is an activation; null: not kept
-  Arena* arena = nullptr;           // for scratch; with it, calls after the first allocate nothing
+  View<float, 3> derivative{};  // of the shape of y: receives act' of its argument, which backward needs where there is
+                                // an activation; null: not kept
+  Arena* arena = nullptr;       // for scratch; with it, calls after the first allocate nothing
 };
 
 // x [B, T, C] → y [B, positions, outputs].
@@ -49,9 +49,8 @@ void conv1d_forward(View<const float, 3> x, const Conv1dParameters& parameters, 
 
 // What backward needs of forward.
 struct Conv1dSaved {
-  View<const float, 3> x;  // [B, T, C]
-  Activation activation = Activation::none;
-  View<const float, 3> pre_activation{};  // as forward filled it; null without an activation
+  View<const float, 3> x;             // [B, T, C]
+  View<const float, 3> derivative{};  // as forward filled it; null without an activation
 };
 
 struct Conv1dGradients {

@@ -45,7 +45,7 @@ class SummedProducts {
     call.c = c_[item];
     if (term == 0) call.bias = options_.bias;
     call.activation = options_.activation;
-    if (options_.pre_activation.data() != nullptr) call.pre_activation = options_.pre_activation[item];
+    if (options_.derivative.data() != nullptr) call.derivative = options_.derivative[item];
     call.accumulate = options_.accumulate || term > 0;
     return call;
   }

@@ -15,8 +15,8 @@ struct MatmulSumOptions {
   bool accumulate = false;      // c += result
   // With a single term and without accumulate only:
   Activation activation = Activation::none;
-  View<float, 3> pre_activation{};  // of the shape of c: receives the argument of act; null: not kept
-  Arena* arena = nullptr;           // for scratch
+  View<float, 3> derivative{};  // of the shape of c: receives act' of its argument; null: not kept
+  Arena* arena = nullptr;       // for scratch
 };
 
 // a [items, terms, M, K], b [items, terms, K, N] → c [items, M, N]. An item stride of 0 in b gives all items the same
