@@ -75,21 +75,28 @@ void add_bias_gradients(const RecurrentPass& pass, Arena& arena) {
   add(d_p.bias_hh, shared, gates, gates - shared);
 }
 
-// d_W += d_gatesᵀ x for both weights; GRU's d_gates for W_hn are beside the others.
+// d_W += d_gatesᵀ x, computed as its transpose: the narrower factor is the one that matmul copies. The terms of an
+// element and their order are the same.
+void add_product(const View<const float, 2>& d_gates, const View<const float, 2>& x, const View<float, 2>& d_weight,
+                 Arena& arena) {
+  MatmulOptions options;
+  options.accumulate = true;
+  options.arena = &arena;
+  if (x.size(1) < d_gates.size(1)) return matmul(x.transposed(), d_gates, d_weight.transposed(), options);
+  matmul(d_gates.transposed(), x, d_weight, options);
+}
+
+// GRU's d_gates for W_hn are beside the others.
 void add_weight_gradients(const RecurrentPass& pass, const View<const float, 2>& x, Arena& arena) {
   const RecurrentParameters<float>& d_p = pass.gradients.parameters;
   const int64_t gates = recurrent_gates(pass.kind) * pass.hidden;
   const View<const float, 2> d_gates = pass.gates;
-  MatmulOptions options;
-  options.accumulate = true;
-  options.arena = &arena;
-  if (d_p.weight_ih.data() != nullptr) matmul(d_gates.slice(1, 0, gates).transposed(), x, d_p.weight_ih, options);
+  if (d_p.weight_ih.data() != nullptr) add_product(d_gates.slice(1, 0, gates), x, d_p.weight_ih, arena);
   if (d_p.weight_hh.data() == nullptr) return;
   const int64_t shared = pass.kind == RecurrentKind::gru ? 2 * pass.hidden : gates;
-  const int64_t apart = gates - shared;
-  matmul(d_gates.slice(1, 0, shared).transposed(), pass.previous, d_p.weight_hh.slice(0, 0, shared), options);
-  if (apart == 0) return;
-  matmul(d_gates.slice(1, gates, apart).transposed(), pass.previous, d_p.weight_hh.slice(0, shared, apart), options);
+  add_product(d_gates.slice(1, 0, shared), pass.previous, d_p.weight_hh.slice(0, 0, shared), arena);
+  if (pass.kind != RecurrentKind::gru) return;
+  add_product(d_gates.slice(1, gates, pass.hidden), pass.previous, d_p.weight_hh.slice(0, shared, pass.hidden), arena);
 }
 
 // d_x (+)= the sum of d_gates W_ih over the directions.

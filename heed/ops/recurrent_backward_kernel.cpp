@@ -25,6 +25,19 @@ struct BackwardRow {
   const float* c;
   const float* c_before;
   float* previous;  // out: h_before; null: not wanted
+  int64_t ahead;    // from the token to that of the next step backwards, in rows of the matrices below
+  int64_t gates_stride, y_stride, d_y_stride;
+
+  // As in forward.
+  HWY_INLINE void prefetch(int64_t j) const {
+    for (int64_t gate = 0; gate < gates_stride; gate += hidden) {
+      __builtin_prefetch(gates + ahead * gates_stride + gate + j, 1, 2);
+    }
+    __builtin_prefetch(h_before + ahead * y_stride + j, 0, 2);
+    __builtin_prefetch(d_y + ahead * d_y_stride + j, 0, 2);
+    if (c != nullptr) __builtin_prefetch(c_before + ahead * hidden + j, 0, 2);
+    if (previous != nullptr) __builtin_prefetch(previous + ahead * hidden + j, 1, 2);
+  }
 
   template <class Part>
   HWY_INLINE Vector d_hidden(Part part, int64_t j) const {
@@ -131,6 +144,7 @@ class BackwardBlock {
       for (int64_t i = 0; i < active; ++i) {
         const BackwardRow row = row_at(i, step);
         for_each_vector(pass_.hidden, [&](auto part, int64_t j) HWY_ATTR {
+          row.prefetch(j);
           if (row.previous != nullptr) part.store(part.load(row.h_before + j), row.previous + j);
           Cell::step(row, part, j);
         });
@@ -163,7 +177,11 @@ class BackwardBlock {
             !has_cells  ? nullptr
             : step == 0 ? state_at(direction.first.cell, item.item, scratch_.zeros)
                         : &pass_.cells(row + before, 0),
-            pass_.previous.data() == nullptr ? nullptr : &pass_.previous(row, 0)};
+            pass_.previous.data() == nullptr ? nullptr : &pass_.previous(row, 0),
+            before,
+            pass_.gates.stride(0),
+            y.stride(0),
+            d_y.data() == nullptr ? 0 : d_y.stride(1)};
   }
 
   // The gradients of the states before the first step.

@@ -22,7 +22,17 @@ struct ForwardRow {
   float* c;      // the same
   float* y;      // out: h
   float* cells;  // out: c, if kept
+  int64_t ahead;  // from the token to that of the next step, in rows of the matrices below
+  int64_t gates_stride, y_stride, cells_stride;
 
+  // The rows of the next step: every item has its own, which are too many streams for the prefetchers of a core.
+  HWY_INLINE void prefetch(int64_t j) const {
+    for (int64_t gate = 0; gate < gates_stride; gate += hidden) {
+      __builtin_prefetch(gates + ahead * gates_stride + gate + j, 1, 2);
+    }
+    __builtin_prefetch(y + ahead * y_stride + j, 1, 2);
+    if (cells != nullptr) __builtin_prefetch(cells + ahead * cells_stride + j, 1, 2);
+  }
   // x W_ihᵀ + b + W_hh h of a gate.
   template <class Part>
   HWY_INLINE Vector pre_activation(Part part, int gate, int64_t j) const {
@@ -114,8 +124,15 @@ void run_forward(const RecurrentPass& pass, std::span<const RecurrentItem> items
                            scratch.h + i * scratch.hidden_stride,
                            scratch.c + i * scratch.hidden_stride,
                            &pass.direction.y(item.item, token, 0),
-                           is_lstm && pass.keep ? &pass.cells(item.first + token, 0) : nullptr};
-      for_each_vector(pass.hidden, [&](auto part, int64_t j) HWY_ATTR { Cell::step(row, part, j); });
+                           is_lstm && pass.keep ? &pass.cells(item.first + token, 0) : nullptr,
+                           pass.reverse ? -1 : 1,
+                           pass.gates.stride(0),
+                           pass.direction.y.stride(1),
+                           pass.hidden};
+      for_each_vector(pass.hidden, [&](auto part, int64_t j) HWY_ATTR {
+        row.prefetch(j);
+        Cell::step(row, part, j);
+      });
     }
   }
   for (int64_t i = 0; i < rows; ++i) {
