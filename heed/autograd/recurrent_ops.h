@@ -18,7 +18,7 @@ struct RecurrentVars {
 struct RecurrentOpOptions {
   RecurrentKind kind = RecurrentKind::rnn_tanh;
   std::span<const int64_t> lengths{};  // of the B items, each in 1 … T; empty: all T. Copied.
-  Var hidden{}, cell{};                // [D, B, H]: the states before the first step; empty: zeros. Only LSTM has cells.
+  Var hidden{}, cell{};  // [D, B, H]: the states before the first step; empty: zeros. Only LSTM has cells.
 };
 
 struct RecurrentResult {

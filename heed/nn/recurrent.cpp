@@ -87,9 +87,9 @@ RecurrentOutput RecurrentLayers::operator()(const Var& x, const RecurrentCall& c
       vars[static_cast<size_t>(d)] = {tape.parameter(each.weight_ih), tape.parameter(each.weight_hh),
                                       tape.optional_parameter(each.bias_ih), tape.optional_parameter(each.bias_hh)};
     }
-    const RecurrentResult result =
-        recurrent(y, {vars.data(), static_cast<size_t>(count)},
-                  {kind, call.lengths, states_of_layer(call.hidden, layer, count), states_of_layer(call.cell, layer, count)});
+    const RecurrentResult result = recurrent(
+        y, {vars.data(), static_cast<size_t>(count)},
+        {kind, call.lengths, states_of_layer(call.hidden, layer, count), states_of_layer(call.cell, layer, count)});
     y = result.y;
     hidden[static_cast<size_t>(layer)] = result.hidden;
     cell[static_cast<size_t>(layer)] = result.cell;

@@ -22,7 +22,7 @@ struct RecurrentOptions {
   int64_t layers = 1;          // each reads the output of the one before
   bool bidirectional = false;  // D = 2 directions, whose outputs are side by side
   bool bias = true;
-  float dropout = 0.0F;                          // between the layers, while the tape is training
+  float dropout = 0.0F;                        // between the layers, while the tape is training
   Activation nonlinearity = Activation::tanh;  // or relu; RNN only
 };
 

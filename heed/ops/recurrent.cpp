@@ -41,7 +41,8 @@ RecurrentPass prepare(const RecurrentInputs& inputs, const RecurrentDirection& d
   if (inputs.kind == RecurrentKind::lstm && saved.keep) {
     saved.cells[index] = {saved.memory->take<float>(tokens * hidden), {tokens, hidden}};
   }
-  if (inputs.kind == RecurrentKind::gru && p.bias_hh.data() != nullptr) pass.hidden_bias = p.bias_hh.data() + 2 * hidden;
+  if (inputs.kind == RecurrentKind::gru && p.bias_hh.data() != nullptr)
+    pass.hidden_bias = p.bias_hh.data() + 2 * hidden;
   pass.gates = saved.gates[index];
   pass.cells = saved.cells[index];
   MatmulOptions options;
@@ -79,11 +80,11 @@ void recurrent_forward(const RecurrentInputs& inputs, std::span<const RecurrentD
     passes[d] = prepare(inputs, directions[d], saved, d, *scratch);
     clear_padding(plan, directions[d].y);
   }
-  for_each_block<RecurrentForwardScratch>(plan, {passes, directions.size()}, *scratch,
-                                          []<Isa isa>(const RecurrentPass& pass, std::span<const RecurrentItem> items,
-                                                      Arena& mine) {
-                                            recurrent_forward_kernel<isa>(pass, items, mine);
-                                          });
+  for_each_block<RecurrentForwardScratch>(
+      plan, {passes, directions.size()}, *scratch,
+      []<Isa isa>(const RecurrentPass& pass, std::span<const RecurrentItem> items, Arena& mine) {
+        recurrent_forward_kernel<isa>(pass, items, mine);
+      });
 }
 
 }  // namespace heed

@@ -29,8 +29,8 @@ constexpr int64_t recurrent_gates(RecurrentKind kind) {
 // One layer, which runs over the tokens from the first to the last, and, with a second direction, also backwards.
 struct RecurrentInputs {
   RecurrentKind kind = RecurrentKind::rnn_tanh;
-  View<const float, 3> x;                  // [B, T, I]; rows are contiguous
-  std::span<const int64_t> lengths{};      // of the B items, each in 1 … T; empty: all T
+  View<const float, 3> x;              // [B, T, I]; rows are contiguous
+  std::span<const int64_t> lengths{};  // of the B items, each in 1 … T; empty: all T
 };
 
 // T is const float for values, float for gradients.

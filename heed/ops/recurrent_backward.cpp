@@ -104,9 +104,10 @@ void put_input_gradient(const RecurrentPlan& plan, std::span<const RecurrentPass
                         Arena& arena) {
   if (d_x.view.data() == nullptr) return;
   const int64_t width = d_x.view.size(2);
-  const bool in_place = !plan.packed && (d_x.view.size(0) <= 1 || d_x.view.stride(0) == d_x.view.size(1) * d_x.view.stride(1));
-  const View<float, 2> rows = in_place ? rows_in_place(d_x.view)
-                                       : View<float, 2>(arena.take<float>(plan.tokens * width), {plan.tokens, width});
+  const bool in_place =
+      !plan.packed && (d_x.view.size(0) <= 1 || d_x.view.stride(0) == d_x.view.size(1) * d_x.view.stride(1));
+  const View<float, 2> rows =
+      in_place ? rows_in_place(d_x.view) : View<float, 2>(arena.take<float>(plan.tokens * width), {plan.tokens, width});
   MatmulOptions options;
   options.arena = &arena;
   options.accumulate = in_place && d_x.add;

@@ -18,10 +18,10 @@ struct ForwardRow {
   float* gates;
   const float* sums;
   const float* hidden_bias;
-  float* h;      // in: before the step
-  float* c;      // the same
-  float* y;      // out: h
-  float* cells;  // out: c, if kept
+  float* h;       // in: before the step
+  float* c;       // the same
+  float* y;       // out: h
+  float* cells;   // out: c, if kept
   int64_t ahead;  // from the token to that of the next step, in rows of the matrices below
   int64_t gates_stride, y_stride, cells_stride;
 

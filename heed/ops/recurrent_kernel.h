@@ -31,9 +31,9 @@ struct RecurrentWeight {
 struct RecurrentPass {
   RecurrentKind kind = RecurrentKind::rnn_tanh;
   bool reverse = false;
-  bool keep = true;      // write what backward needs
-  int64_t hidden = 0;    // H
-  RecurrentWeight weight;  // W_hhᵀ [H, G·H]; in backward W_hh [G·H, H]
+  bool keep = true;                    // write what backward needs
+  int64_t hidden = 0;                  // H
+  RecurrentWeight weight;              // W_hhᵀ [H, G·H]; in backward W_hh [G·H, H]
   const float* hidden_bias = nullptr;  // b_hn [H] of GRU; null: none
   View<float, 2> gates;                // as in RecurrentSaved; before forward x W_ihᵀ + b_ih + b_hh (but for b_hn)
   View<float, 2> cells;

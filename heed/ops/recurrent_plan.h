@@ -1,5 +1,5 @@
-// How the batch of a recurrent layer is cut into blocks, and where its tokens lie without padding. Shared by forward and
-// backward. Internal to heed/ops.
+// How the batch of a recurrent layer is cut into blocks, and where its tokens lie without padding. Shared by forward
+// and backward. Internal to heed/ops.
 #pragma once
 
 #include <algorithm>
