@@ -126,7 +126,7 @@ RecurrentResult recurrent(const Var& x, std::span<const RecurrentVars> direction
   for (size_t d = 0; d < saved.count; ++d) saved.directions[d] = direction_of(saved, y, d);
   recurrent_forward(saved.inputs(), {saved.directions.data(), saved.count}, saved.forward, &tape.scratch());
   const RecurrentResult result{y, saved.hidden, saved.cell};
-  tape.record<recurrent_op_backward>(y, std::move(saved), has_cell ? 2 : 1);
+  tape.record<recurrent_op_backward>(y, saved, has_cell ? 2 : 1);
   return result;
 }
 
