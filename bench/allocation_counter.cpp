@@ -13,6 +13,7 @@ void* counted(size_t bytes, size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   // aligned_alloc wants a multiple of the alignment.
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  if (rounded < bytes) throw std::bad_alloc();
   void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;

@@ -24,6 +24,12 @@ class CheckpointedBlock {
   static void set_sites(Tape& tape, uint64_t sites) { tape.dropout_sites_ = sites; }
   static uint64_t sites(const Tape& tape) { return tape.dropout_sites_; }
 
+  // Does a parameter that was used want a gradient?
+  static bool trains(const Tape& tape) {
+    return std::any_of(tape.parameters_.begin(), tape.parameters_.end(),
+                       [](const auto& used) { return !used.data->frozen; });
+  }
+
   static Tape& inner(Tape& tape, const Start& start) {
     if (tape.inner_ == nullptr) tape.inner_ = std::make_unique<Tape>();
     Tape& inner = *tape.inner_;
@@ -45,12 +51,15 @@ struct CheckpointSaved {
 
 void checkpoint_backward(const CheckpointSaved& saved, const Var& y) {
   Tape& inner = CheckpointedBlock::inner(y.tape(), saved.start);
-  const Var x = inner.leaf(saved.x.values().data(), saved.x.shape());
+  const bool wanted = saved.x.needs_gradient();
+  const float* const values = saved.x.values().data();
+  const Var x = wanted ? inner.leaf(values, saved.x.shape()) : inner.constant(values, saved.x.shape());
   const Var again = saved.block(x);
+  if (!again.needs_gradient()) return;
   again.backward({y.arrived(), static_cast<size_t>(y.count())});
+  if (!wanted) return;
   const Var::Destination to = saved.x.destination();
   const std::span<const float> d_x = x.gradients();
-  if (to.data == nullptr) return;
   if (to.add) {
     std::transform(d_x.begin(), d_x.end(), to.data, to.data, std::plus<>());
   } else {
@@ -69,8 +78,8 @@ Var checkpoint(const Var& x, std::function<Var(const Var&)> block) {
   const Var made = saved.block(inner.constant(x.values().data(), x.shape()));
   check(&made.tape() == &inner, "checkpoint", "the block returned a Var that is not made from its input");
   CheckpointedBlock::set_sites(tape, CheckpointedBlock::sites(inner));
-  // The block's parameters want gradients even where x does not.
-  const Var y = tape.output_of_block(made.shape());
+  // The block's parameters may want gradients even where x does not.
+  const Var y = tape.output_of_block(made.shape(), x.needs_gradient() || CheckpointedBlock::trains(inner));
   std::copy(made.values().begin(), made.values().end(), y.output_values().begin());
   inner.clear();
   return tape.record<checkpoint_backward>(y, std::move(saved));

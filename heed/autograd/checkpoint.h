@@ -2,7 +2,8 @@
 //
 //     x = checkpoint(x, [&layer](const Var& in) { return layer(in); });
 //
-// The second run draws the same dropout, and its results have the same bits. The block is called twice, so it must
+// The second run draws the same dropout, and its values have the same bits; gradients too, but for the order in which
+// those of x are added where x is used several times. The block is called twice, so it must
 // compute the same from the same input; what it refers to must live until backward. It may use only its input and
 // parameters: a Var from outside belongs to another tape and is refused.
 #pragma once

@@ -62,9 +62,9 @@ void norm_op_backward(const NormOpSaved& saved, const Var& y) {
                           vector_or_null(saved.gamma), saved.mean, saved.rstd};
   View<const float, 2> d_sum;
   NormGradients gradients;
-  gradients.x = saved.x.input_gradient_rows();
   if (saved.gamma.given()) gradients.gamma = saved.gamma.added<1>();
   if (saved.beta.given()) gradients.beta = saved.beta.added<1>();
+  gradients.x = saved.x.input_gradient_rows();
   InputGradient<2> second;
   if (has_residual) {
     d_sum = saved.sum.arrived_rows();

@@ -56,13 +56,17 @@ void feed_forward_backward(const FeedForwardSaved& saved, const Var& y) {
   const Arena::Scope scope(scratch);
   const FeedForwardVars& p = saved.parameters;
   const Shape<2>& shape = saved.hidden.shape();
-  const View<float, 2> d_z(scratch.take<float>(element_count(shape)), shape);
+  const bool first_wanted = saved.x.needs_gradient() || p.first_weight.needs_gradient() ||
+                            (p.first_bias.given() && p.first_bias.needs_gradient());
+  const View<float, 2> d_z(first_wanted ? scratch.take<float>(element_count(shape)) : nullptr, shape);
   LinearGradients second;
   second.x = d_z;
   second.x_derivative = saved.derivative;
   second.weight = p.second_weight.added<2>();
   if (p.second_bias.given()) second.bias = p.second_bias.added<1>();
   linear_backward({.x = saved.hidden}, p.second_weight.value<2>(), y.arrived_rows(), second, &scratch);
+  if (saved.residual.given() && !first_wanted) saved.residual.take_gradient_of(y);
+  if (!first_wanted) return;
   LinearGradients first;
   first.weight = p.first_weight.added<2>();
   if (p.first_bias.given()) first.bias = p.first_bias.added<1>();

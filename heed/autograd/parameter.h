@@ -22,7 +22,8 @@ struct ParameterData {
   std::shared_ptr<float[]> gradient_memory;  // null until the first backward or an optimiser needs it
   float* value = nullptr;
   float* gradient = nullptr;
-  bool frozen = false;  // no gradient is computed for it
+  bool frozen = false;   // no gradient is computed for it
+  uint64_t version = 0;  // counts changes of the values: backward refuses values that forward did not see
 
   int64_t count() const { return shape.count(); }
   std::span<float> values() const { return {value, static_cast<size_t>(count())}; }
@@ -52,11 +53,12 @@ class Parameter {
   const Dims& shape() const { return data().shape; }
   int64_t count() const { return given() ? data_->count() : 0; }
 
-  std::span<float> values() { return data().values(); }
+  // Asking for values that may be changed counts as a change.
+  std::span<float> values() { return changed().values(); }
   std::span<const float> values() const { return data().values(); }
   template <int N>
   View<float, N> value() {
-    return {data().value, shape().shape<N>()};
+    return {changed().value, shape().shape<N>()};
   }
   template <int N>
   View<const float, N> value() const {
@@ -75,6 +77,10 @@ class Parameter {
 
  private:
   ParameterData& data() const;
+  ParameterData& changed() {
+    ++data().version;
+    return data();
+  }
 
   std::shared_ptr<ParameterData> data_;
 };

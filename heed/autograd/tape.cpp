@@ -65,7 +65,7 @@ void Tape::clear() {
   lifetime_->fetch_add(1, std::memory_order_relaxed);
   step_scope_.reset();
   step_scope_.emplace(step_);
-  ++key_.step;
+  if (ran_backward_) ++key_.step;
   dropout_sites_ = 0;
   ran_backward_ = false;
 }
@@ -101,12 +101,14 @@ float* Tape::copied(const Tensor& tensor) {
 Var Tape::constant(const Tensor& tensor) { return constant(copied(tensor), Dims(tensor.shape())); }
 
 Var Tape::constant(const float* values, const Dims& shape) {
+  check_sizes("Tape::constant", "the tensor", shape);
   return add_node(Node::Kind::constant, const_cast<float*>(values), shape, false);
 }
 
 Var Tape::leaf(const Tensor& tensor) { return leaf(copied(tensor), Dims(tensor.shape())); }
 
 Var Tape::leaf(const float* values, const Dims& shape) {
+  check_sizes("Tape::leaf", "the tensor", shape);
   return add_node(Node::Kind::leaf, const_cast<float*>(values), shape, recording_);
 }
 
@@ -116,13 +118,13 @@ Var Tape::parameter(const Parameter& parameter) {
   const bool wanted = recording_ && !data.frozen;
   const Var var = add_node(Node::Kind::parameter, data.value, data.shape, wanted);
   if (wanted) nodes_.back().gradient = data.gradients().data();
-  parameters_.push_back({parameter.shared(), data.value_memory, data.gradient_memory});
+  parameters_.push_back({parameter.shared(), data.value_memory, wanted ? data.gradient_memory : nullptr, data.version});
   return var;
 }
 
-Var Tape::output_of_block(const Dims& shape) {
+Var Tape::output_of_block(const Dims& shape, bool needs_gradient) {
   check_sizes("Tape::output_of_block", "the result", shape);
-  return add_node(Node::Kind::output, step_.take<float>(shape.count()), shape, recording_);
+  return add_node(Node::Kind::output, step_.take<float>(shape.count()), shape, needs_gradient && recording_);
 }
 
 Var Tape::output(const Dims& shape, std::initializer_list<Var> inputs) {
@@ -157,9 +159,13 @@ void Tape::backward(const Var& from, const float* gradient) {
         " depends on wants a gradient: it was computed under NoGrad, or from constants and frozen parameters only");
   check(!ran_backward_, kName, "a second backward through one tape: clear() the tape, and compute the loss again");
   for (const UsedParameter& used : parameters_) {
-    check(used.data->value_memory == used.value && used.data->gradient_memory == used.gradient, kName,
-          "a parameter of shape ", used.data->shape,
+    const ParameterData& now = *used.data;
+    const bool moved =
+        now.value_memory != used.value || (used.gradient != nullptr && now.gradient_memory != used.gradient);
+    check(!moved, kName, "a parameter of shape ", now.shape,
           " was moved by an optimiser that was made after the forward pass: make it before");
+    check(now.version == used.version, kName, "a parameter of shape ", now.shape,
+          " was changed after the forward pass, by an optimiser's step, by loading or by hand: call backward before");
   }
   ran_backward_ = true;
   const NoGrad no_grad(*this);

@@ -65,7 +65,8 @@ class Tape {
 
   // Is told of each op from now on; null: nobody is.
   void set_observer(TapeObserver* observer) { observer_ = observer; }
-  // Forgets all Vars and keeps the memory. The next step of dropout begins.
+  // Forgets all Vars and keeps the memory. After a backward, the next step of dropout begins: how often a model is
+  // evaluated in between changes no mask.
   void clear();
 
   // Is what runs now recorded, and is dropout on? See NoGrad and Evaluation.
@@ -81,7 +82,7 @@ class Tape {
   // inputs are passed over.
   Var output(const Dims& shape, std::initializer_list<Var> inputs);
   // For ops that reach parameters which are not among their inputs.
-  Var output_of_block(const Dims& shape);
+  Var output_of_block(const Dims& shape, bool needs_gradient);
   // For ops. Says what runs in backward: Backward(saved, y), called once a gradient arrived at y. Nothing is kept if y
   // needs no gradient. Returns y. An op with several outputs creates them one after the other, records the first, and
   // says how many follow it: their gradients are kept until then.
@@ -99,6 +100,8 @@ class Tape {
     if constexpr (!std::is_trivially_destructible_v<Saved>) {
       node.destroy = [](void* kept) { static_cast<Saved*>(kept)->~Saved(); };
     }
+    check(y.node_ + further_outputs < static_cast<int32_t>(nodes_.size()), "Tape::record", further_outputs,
+          " further outputs: create them before the first is recorded");
     node.further_outputs = further_outputs;
     for (int32_t i = 1; i <= further_outputs; ++i) node_at(y.node_ + i).held = true;
     return y;
@@ -139,7 +142,8 @@ class Tape {
   // Keeps what the nodes of a parameter point to alive until clear().
   struct UsedParameter {
     std::shared_ptr<ParameterData> data;
-    std::shared_ptr<float[]> value, gradient;
+    std::shared_ptr<float[]> value, gradient;  // no gradient: not wanted
+    uint64_t version;
   };
   struct FreeGradient {
     float* memory;

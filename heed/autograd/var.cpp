@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "heed/autograd/tape.h"
+#include "heed/ops/elementwise.h"
 
 namespace heed {
 
@@ -116,7 +117,8 @@ void Var::take_gradient_of(const Var& y) const {
     return;
   }
   const Destination to = destination();
-  for (int64_t i = 0; i < node.count; ++i) to.data[i] = to.add ? to.data[i] + from.gradient[i] : from.gradient[i];
+  const Shape<4> all{1, 1, 1, node.count};
+  scale_add(1.0F, {from.gradient, all}, {View<float, 4>(to.data, all), to.add});
 }
 
 }  // namespace heed

@@ -25,8 +25,8 @@ void activation_forward(Activation activation, View<const float, 2> x, View<cons
 void activation_backward(Activation activation, View<const float, 2> x, View<const float, 2> d_y,
                          const InputGradient<2>& d_x);
 
-// d_x (+)= derivative ∘ d_y, with the derivative that matmul kept: the bits of activation_backward. Where the
-// derivative is 0 the result is 0, even if d_y is not finite. d_x may alias d_y exactly.
+// d_x (+)= derivative ∘ d_y, with the derivative that matmul kept: the values of activation_backward. Where the
+// derivative is 0 the result is +0, even if d_y is not finite. d_x may alias d_y exactly.
 void derivative_backward(View<const float, 2> derivative, View<const float, 2> d_y, const InputGradient<2>& d_x);
 
 }  // namespace heed

@@ -3,7 +3,8 @@
 // Order of arithmetic. An element of y is the sum of a sequence: the summed dimensions in row-major order. It is cut
 // into blocks of a constant number of elements; a block is summed in f32, and blocks are added in order, in double, so
 // that the error does not grow with the length. Slabs of a constant number of blocks are summed by different threads
-// and added in order. The order depends on sizes only: not on strides, threads or the other elements of y.
+// and added in order. The order depends on sizes only, not on strides or threads: where the innermost dimension is not
+// summed and longer than 1, the sums of its elements run side by side in shorter blocks.
 #pragma once
 
 #include "heed/core/view.h"

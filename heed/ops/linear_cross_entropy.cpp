@@ -46,6 +46,7 @@ void linear_cross_entropy(const LinearCrossEntropyInputs& inputs, View<float, 1>
   const CrossEntropyRows rows(kName, inputs.labels, {count, classes}, options);
   check_loss(kName, "loss", loss, rows.labels().loss_shape());
   const View<float, 2>& d_x = gradients.x.view;
+  check(gradients.x_derivative.data() == nullptr, kName, "x_derivative is not supported here");
   check_gradient("the gradient of x", d_x, inputs.x.shape(), inputs);
   check_gradient("the gradient of the weight", gradients.weight, inputs.weight.shape(), inputs);
   check_gradient("the gradient of the bias", gradients.bias, {classes}, inputs);

@@ -59,7 +59,10 @@ void for_each_element(const Shape<4>& shape, int64_t work, Element element) {
   });
 }
 
-int64_t work_of(const PoolWindow& window, int64_t width) { return window.kernel[0] * window.kernel[1] * width; }
+// Of an element, for the size of tasks only.
+int64_t work_of(const PoolWindow& window, int64_t width) {
+  return element_count(Shape<3>{window.kernel[0], window.kernel[1], width});
+}
 
 float mean_factor(const PoolWindow& window) {
   return static_cast<float>(1.0 / static_cast<double>(window.kernel[0] * window.kernel[1]));
@@ -106,6 +109,7 @@ Shape<4> pool_shape(const char* function, const Shape<4>& x, const PoolWindow& w
           "; it must be 1 … ", kMostLength);
     check(padding >= 0 && padding <= kernel / 2, function, "padding is ", padding, " for a kernel of ", kernel,
           "; it must be 0 … half of the kernel, ", kernel / 2);
+    check(size >= 1, function, "x has shape ", x, ": there is nothing to pool");
     check(kernel <= size + 2 * padding, function, "a kernel of ", kernel, " is longer than x, which has ", size,
           " elements and ", padding, " of padding at each end; give longer inputs or a smaller kernel");
     result[d + 1] = (size + 2 * padding - kernel) / window.stride[d] + 1;

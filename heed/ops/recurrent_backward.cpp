@@ -36,6 +36,8 @@ void check_gradients(const RecurrentInputs& inputs, const RecurrentDirection& di
   check_states("the gradient of the last cell state", gradients.d_last.cell, states);
   check_states("the gradient of the first hidden state", gradients.d_first_hidden.view, states);
   check_states("the gradient of the first cell state", gradients.d_first_cell.view, states);
+  const bool has_cell = gradients.d_last.cell.data() != nullptr || gradients.d_first_cell.view.data() != nullptr;
+  check(inputs.kind == RecurrentKind::lstm || !has_cell, kName, "the gradient of a cell state, which only LSTM has");
   check_states("the gradient of weight_ih", d_p.weight_ih, p.weight_ih.shape());
   check_states("the gradient of weight_hh", d_p.weight_hh, p.weight_hh.shape());
   for (const View<float, 1>& bias : {d_p.bias_ih, d_p.bias_hh}) {
@@ -53,6 +55,23 @@ void check_backward(const RecurrentInputs& inputs, std::span<const RecurrentDire
   for (size_t d = 0; d < directions.size(); ++d) check_gradients(inputs, directions[d], gradients[d]);
   check_sequence("d_x", d_x.view, inputs.x.shape());
   if (d_x.view.data() != nullptr) check_apart(kName, "d_x", d_x.view, "x", inputs.x);
+}
+
+// Is it what forward left for these inputs?
+struct SavedSizes {
+  int64_t tokens, inputs, hidden;
+};
+void check_saved(const RecurrentInputs& inputs, const RecurrentSaved& saved, const SavedSizes& sizes,
+                 size_t directions) {
+  const int64_t kept = inputs.kind == RecurrentKind::gru ? 4 : recurrent_gates(inputs.kind);
+  bool fits = saved.x.shape() == Shape<2>{sizes.tokens, sizes.inputs};
+  for (size_t d = 0; d < directions; ++d) {
+    fits = fits && saved.gates[d].shape() == Shape<2>{sizes.tokens, kept * sizes.hidden};
+    if (inputs.kind == RecurrentKind::lstm) {
+      fits = fits && saved.cells[d].shape() == Shape<2>{sizes.tokens, sizes.hidden};
+    }
+  }
+  check(fits, kName, "what was saved is not of recurrent_forward with these inputs and directions: call it first");
 }
 
 // Adds the sums of d_gates over all tokens to the gradients of both biases.
@@ -126,9 +145,10 @@ void recurrent_backward(const RecurrentInputs& inputs, std::span<const Recurrent
                         const InputGradient<3>& d_x, Arena* arena) {
   check_backward(inputs, directions, saved, gradients, d_x);
   const int64_t hidden = directions[0].y.size(2);
-  if (hidden == 0 || inputs.x.size(0) == 0) return;
+  if (inputs.x.size(0) == 0) return;
   CallArena scratch(arena);
   const RecurrentPlan plan = plan_recurrent(inputs, static_cast<int64_t>(directions.size()), *scratch);
+  check_saved(inputs, saved, {plan.tokens, inputs.x.size(2), hidden}, directions.size());
   RecurrentPass passes[2];
   for (size_t d = 0; d < directions.size(); ++d) {
     RecurrentPass& pass = passes[d];

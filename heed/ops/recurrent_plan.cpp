@@ -52,6 +52,7 @@ void check_recurrent(const char* function, const RecurrentInputs& inputs,
   check(directions.size() == 1 || directions.size() == 2, function, directions.size(),
         " directions; give one, or two for both");
   const int64_t hidden = directions[0].parameters.weight_hh.size(1);
+  check(hidden >= 1, function, "a hidden size of ", hidden, "; it must be above 0");
   const int64_t gates = recurrent_gates(inputs.kind) * hidden;
   for (const RecurrentDirection& direction : directions) {
     check_parameters(function, direction.parameters, {gates, x.size(2), hidden});

@@ -54,6 +54,7 @@ void MovingAverage::swap() {
   for_each_segment("MovingAverage::swap", [](const SlabLayout::Segment& segment, float* values, float* average) {
     std::swap_ranges(values, values + segment.count, average);
   });
+  layout_.mark_changed();
   in_model_ = !in_model_;
 }
 

@@ -145,6 +145,7 @@ double Optimiser::step() {
   const double norm = std::sqrt(sum_of_squares());
   const double clip_norm = std::visit([](const auto& options) { return options.clip_norm; }, rule_);
   update(clip_norm > 0.0 ? std::min(1.0, clip_norm / (norm + 1e-6)) : 1.0);
+  slabs_.layout().mark_changed();
   gradient_norm_ = norm;
   ++steps_;
   return norm;
@@ -187,9 +188,12 @@ void Optimiser::update(double gradient_scale) {
           parallel_for(layout.tasks(), [&](int64_t task, int) {
             layout.for_each_segment(task, [&](size_t i) {
               const SlabLayout::Segment& segment = layout.segments()[i];
-              if (slabs_.frozen(segment.entry)) return;
-              const Settings& settings = settings_[segment.entry];
               const int64_t offset = layout.offset(segment);
+              if (slabs_.frozen(segment.entry)) {  // what arrived before it was frozen is dropped
+                std::fill_n(slabs_.gradients() + offset, segment.count, 0.0F);
+                return;
+              }
+              const Settings& settings = settings_[segment.entry];
               update_part<isa>(
                   coefficients(options, numbers, learning_rate_ * settings.lr_factor, settings.weight_decay),
                   {.count = round_up(segment.count, kSlabUnit),

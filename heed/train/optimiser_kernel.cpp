@@ -61,7 +61,8 @@ void adam_part(const AdamCoefficients& c, const SlabPart& part) {
     Vector first = hn::Load(kFloats, part.first + i);
     first = without_denormals(hn::MulAdd(hn::Set(kFloats, c.first_gain), hn::Sub(gradient, first), first));
     const Vector kept = hn::Mul(hn::Set(kFloats, c.beta2), hn::Load(kFloats, part.second + i));
-    const Vector second = hn::MulAdd(hn::Mul(hn::Set(kFloats, c.second_gain), gradient), gradient, kept);
+    const Vector second =
+        without_denormals(hn::MulAdd(hn::Mul(hn::Set(kFloats, c.second_gain), gradient), gradient, kept));
     const Vector root = hn::MulAdd(hn::Sqrt(second), hn::Set(kFloats, c.root_scale), hn::Set(kFloats, c.eps));
     value = hn::NegMulAdd(hn::Set(kFloats, c.step_size), hn::Div(first, root), value);
     hn::Store(first, kFloats, part.first + i);

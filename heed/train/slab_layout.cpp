@@ -72,6 +72,12 @@ std::shared_ptr<ParameterData> SlabLayout::parameter(const char* function, const
   return parameter;
 }
 
+void SlabLayout::mark_changed() const {
+  for (const Entry& entry : entries_) {
+    if (const std::shared_ptr<ParameterData> parameter = entry.parameter.lock()) ++parameter->version;
+  }
+}
+
 std::shared_ptr<float[]> SlabLayout::allocate() const {
   const std::shared_ptr<std::byte> memory = allocate_large(static_cast<size_t>(size_) * sizeof(float));
   return {memory, reinterpret_cast<float*>(memory.get())};

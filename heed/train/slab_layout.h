@@ -54,6 +54,9 @@ class SlabLayout {
   // The parameter of an entry; an error that names `function` if its model is gone.
   std::shared_ptr<ParameterData> parameter(const char* function, const Entry& entry) const;
 
+  // Says that the values of all parameters were changed (ParameterData::version).
+  void mark_changed() const;
+
   // A slab of zeros, in huge pages where there are some.
   std::shared_ptr<float[]> allocate() const;
 

@@ -242,6 +242,17 @@ TEST(Checkpoint, KeepsLessMemory) {
   EXPECT_LT(saving.used_bytes() * 2, plain.used_bytes());
 }
 
+TEST(Checkpoint, AFrozenBlockOnAConstantNeedsNoGradient) {
+  Layer layer;
+  Tape tape;
+  const auto block = [&](const Var& in) { return layer(in, in, {.heads = 2}); };
+  const Var x = tape.constant(random({2, 3, 8}, 5));
+  EXPECT_TRUE(checkpoint(x, block).needs_gradient());
+  for (Parameter* each : {&layer.in_weight, &layer.in_bias, &layer.out_weight, &layer.out_bias}) each->set_frozen(true);
+  EXPECT_FALSE(checkpoint(x, block).needs_gradient());
+  EXPECT_TRUE(checkpoint(tape.leaf(random({2, 3, 8}, 5)), block).needs_gradient());
+}
+
 TEST(Checkpoint, AVarFromOutsideIsRefused) {
   Tape tape;
   const Var x = tape.leaf(random({2, 3, 8}, 5));

@@ -141,6 +141,9 @@ TEST(DropoutOp, EverySiteAndStepDrawsAMaskOfItsOwnAndAResumeTheSame) {
   const std::vector<float> first = draw(), second = draw();
   EXPECT_NE(first, second);
   tape.clear();
+  EXPECT_EQ(draw(), first);  // no backward: the step is the same
+  dropout(tape.leaf(Tensor({1})), 0.5F).backward();
+  tape.clear();
   const std::vector<float> next_step = draw();
   EXPECT_NE(next_step, first);
   tape.clear();

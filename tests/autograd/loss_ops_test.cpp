@@ -171,10 +171,10 @@ struct Head {
 
 // The gradients of linear_forward and cross_entropy_forward, times d_loss.
 struct Unfused {
-  Unfused(Head& head, bool has_bias, float d_loss) : d_x({6, 4}), d_weight({7, 4}), d_bias({7}) {
+  Unfused(const Head& head, bool has_bias, float d_loss) : d_x({6, 4}), d_weight({7, 4}), d_bias({7}) {
     const View<const float, 2> x(head.x.values().data(), {6, 4});
     Tensor logits({6, 7}), softmax({6, 2});
-    const View<const float, 1> bias = has_bias ? View<const float, 1>(head.bias.value<1>()) : View<const float, 1>();
+    const View<const float, 1> bias = has_bias ? head.bias.value<1>() : View<const float, 1>();
     linear_forward(x, {head.weight.value<2>(), nullptr, bias}, logits.view<2>());
     cross_entropy_forward(logits.view<2>(), kLabelView, {&loss, {1}}, {}, softmax.view<2>());
     cross_entropy_backward({logits.view<2>(), kLabelView, softmax.view<2>()}, {&d_loss, {1}}, logits.view<2>());

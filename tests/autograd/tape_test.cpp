@@ -312,13 +312,36 @@ TEST(Tape, AnObserverIsToldOfEachOpForwardAndBackward) {
   EXPECT_EQ(observer.told.find("cube backward, cube"), std::string::npos);
 }
 
-TEST(Tape, ClearingBeginsTheNextStepOfDropout) {
+TEST(Tape, ClearingAfterABackwardBeginsTheNextStepOfDropout) {
   Tape tape({.seed = 7, .step = 3});
   EXPECT_EQ(tape.next_dropout_site(), 0U);
   EXPECT_EQ(tape.next_dropout_site(), 1U);
+  tape.clear();  // an evaluation: no backward
+  EXPECT_EQ(tape.step_key().step, 3U);
+  cube(tape.leaf(tensor({2.0F}))).backward();
   tape.clear();
   EXPECT_EQ(tape.step_key().step, 4U);
   EXPECT_EQ(tape.next_dropout_site(), 0U);
+}
+
+TEST(Tape, AParameterThatChangedAfterForwardIsRefused) {
+  Parameter p({1});
+  Tape tape;
+  const Var y = cube(tape.parameter(p));
+  p.values()[0] = 3.0F;
+  expect_error("backward", [&] { y.backward(); }, {"[1]", "changed after the forward pass"});
+}
+
+TEST(Tape, AParameterFirstUsedWithoutGradientsCanBeTrainedOnTheSameTape) {
+  Parameter p({1});
+  p.values()[0] = 2.0F;
+  Tape tape;
+  {
+    const NoGrad no_grad(tape);
+    cube(tape.parameter(p));
+  }
+  cube(tape.parameter(p)).backward();
+  EXPECT_EQ(p.gradient()[0], 12.0F);
 }
 
 }  // namespace
